@@ -1,0 +1,457 @@
+//! The hooks of one request's filter, as Envoy calls them on the filter's worker.
+//!
+//! The module's pointer is an `Rc<Slot>` that `filter_new` gives to Envoy and `filter_destroy` takes back. Each hook
+//! holds one more reference while it runs, so a filter destroyed inside its own hook lives until that hook returns.
+//! Envoy uses one filter on one thread, which is why an `Rc` will do.
+
+use std::ffi::c_void;
+use std::rc::Rc;
+
+use super::filter::EnvoyHttpFilterImpl;
+use super::{EnvoyHttpFilter, HttpFilter};
+use crate::abi::{
+    envoy_dynamic_module_type_envoy_buffer as RawBuffer,
+    envoy_dynamic_module_type_envoy_http_header as RawHeader,
+    envoy_dynamic_module_type_http_callout_result as CalloutResult,
+    envoy_dynamic_module_type_http_filter_stream_reset_reason as ResetReason,
+    envoy_dynamic_module_type_http_stream_reset_reason as StreamResetReason,
+    envoy_dynamic_module_type_on_http_filter_local_reply_status as LocalReplyStatus,
+    envoy_dynamic_module_type_on_http_filter_request_body_status as RequestBodyStatus,
+    envoy_dynamic_module_type_on_http_filter_request_headers_status as RequestHeadersStatus,
+    envoy_dynamic_module_type_on_http_filter_request_trailers_status as RequestTrailersStatus,
+    envoy_dynamic_module_type_on_http_filter_response_body_status as ResponseBodyStatus,
+    envoy_dynamic_module_type_on_http_filter_response_headers_status as ResponseHeadersStatus,
+    envoy_dynamic_module_type_on_http_filter_response_trailers_status as ResponseTrailersStatus,
+};
+use crate::ffi::{chunks, headers, view};
+use crate::panic::{Panicked, guard};
+
+/// The response-code details of a request that ended in a panic.
+const PANIC_DETAILS: &str = "sandgate_panic";
+
+type Envoy = EnvoyHttpFilterImpl;
+type DynFilter = dyn HttpFilter<Envoy>;
+
+/// What Envoy's module pointer points at. `None` is a filter that could not be made: Envoy 1.40 goes on calling hooks
+/// whatever `filter_new` returned, so the first of them has to refuse the request.
+pub(super) struct Slot(Option<Box<DynFilter>>);
+
+impl Slot {
+    /// Gives the filter to Envoy.
+    pub(super) fn into_raw(filter: Option<Box<DynFilter>>) -> *const c_void {
+        Rc::into_raw(Rc::new(Self(filter))).cast()
+    }
+}
+
+/// One reference to a slot, dropped under guard because it may be the last.
+struct Held(Option<Rc<Slot>>);
+
+impl Held {
+    /// # Safety
+    /// `module_ptr` must be null or a pointer from [`Slot::into_raw`] that Envoy has not given back.
+    #[inline]
+    unsafe fn new(module_ptr: *const c_void) -> Self {
+        if module_ptr.is_null() {
+            return Self(None);
+        }
+        let slot = module_ptr.cast::<Slot>();
+        // SAFETY: the pointer came from `Rc::into_raw` and its count is at least the one Envoy holds.
+        Self(Some(unsafe {
+            Rc::increment_strong_count(slot);
+            Rc::from_raw(slot)
+        }))
+    }
+
+    #[inline]
+    fn filter(&self) -> Option<&DynFilter> {
+        self.0.as_ref()?.0.as_deref()
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take()
+            && Rc::strong_count(&slot) == 1
+        {
+            // The filter was destroyed while its hook ran; its `Drop` is the module's code.
+            let _ = guard("http_filter drop", || drop(slot));
+        }
+    }
+}
+
+/// Ends a request whose filter has panicked on the way in, or does not exist.
+#[cold]
+fn answer_panic(envoy: &mut Envoy) {
+    envoy.send_response(500, &[], Some(b"internal error\n"), Some(PANIC_DETAILS));
+}
+
+/// Ends a request whose filter has panicked on the way out.
+#[cold]
+fn reset_panic(envoy: &mut Envoy) {
+    envoy.reset_stream(ResetReason::LocalReset, PANIC_DETAILS);
+}
+
+/// Calls one hook of the filter. `missing` answers if there is no filter, `panicked` if it panics.
+///
+/// # Safety
+/// The pointers must be those Envoy called the hook with.
+#[inline]
+unsafe fn call<R>(
+    hook: &'static str,
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    body: impl FnOnce(&DynFilter, &mut Envoy) -> R,
+    missing: impl FnOnce(&mut Envoy) -> R,
+    panicked: impl FnOnce(&mut Envoy) -> R,
+) -> R {
+    // SAFETY: Envoy's pointer is the filter of this hook, and the value ends with it.
+    let mut envoy = unsafe { Envoy::new(envoy_ptr) };
+    // SAFETY: Envoy calls hooks with what `filter_new` returned, and with nothing else after `filter_destroy`.
+    let held = unsafe { Held::new(module_ptr) };
+    match held.filter() {
+        None => missing(&mut envoy),
+        Some(filter) => match guard(hook, || body(filter, &mut envoy)) {
+            Ok(result) => result,
+            Err(Panicked) => panicked(&mut envoy),
+        },
+    }
+}
+
+/// A hook without an answer; a panic ends the request with a 500 if `fatal`.
+///
+/// # Safety
+/// As for [`call`].
+#[inline]
+unsafe fn notify(
+    hook: &'static str,
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    fatal: bool,
+    body: impl FnOnce(&DynFilter, &mut Envoy),
+) {
+    let panicked = |envoy: &mut Envoy| {
+        if fatal {
+            answer_panic(envoy);
+        }
+    };
+    // SAFETY: the caller's promise is the one `call` asks for.
+    unsafe { call(hook, envoy_ptr, module_ptr, body, |_| (), panicked) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(module_ptr: *const c_void) {
+    if module_ptr.is_null() {
+        return;
+    }
+    // SAFETY: Envoy gives back the reference it got from `Slot::into_raw`, once.
+    let slot = unsafe { Rc::from_raw(module_ptr.cast::<Slot>()) };
+    let _ = guard("http_filter_destroy", || drop(slot));
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    end_of_stream: bool,
+) -> RequestHeadersStatus {
+    let refuse = |envoy: &mut Envoy| {
+        answer_panic(envoy);
+        RequestHeadersStatus::StopIteration
+    };
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_request_headers",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_request_headers(envoy, end_of_stream),
+            refuse,
+            refuse,
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    end_of_stream: bool,
+) -> RequestBodyStatus {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_request_body",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_request_body(envoy, end_of_stream),
+            |_| RequestBodyStatus::StopIterationNoBuffer,
+            |envoy| {
+                answer_panic(envoy);
+                RequestBodyStatus::StopIterationNoBuffer
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+) -> RequestTrailersStatus {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_request_trailers",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_request_trailers(envoy),
+            |_| RequestTrailersStatus::StopIteration,
+            |envoy| {
+                answer_panic(envoy);
+                RequestTrailersStatus::StopIteration
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    end_of_stream: bool,
+) -> ResponseHeadersStatus {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_response_headers",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_response_headers(envoy, end_of_stream),
+            |_| ResponseHeadersStatus::Continue,
+            |envoy| {
+                reset_panic(envoy);
+                ResponseHeadersStatus::StopIteration
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    end_of_stream: bool,
+) -> ResponseBodyStatus {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_response_body",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_response_body(envoy, end_of_stream),
+            |_| ResponseBodyStatus::Continue,
+            |envoy| {
+                reset_panic(envoy);
+                ResponseBodyStatus::StopIterationNoBuffer
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+) -> ResponseTrailersStatus {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        call(
+            "http_filter_response_trailers",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_response_trailers(envoy),
+            |_| ResponseTrailersStatus::Continue,
+            |envoy| {
+                reset_panic(envoy);
+                ResponseTrailersStatus::StopIteration
+            },
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_local_reply(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    response_code: u32,
+    details: RawBuffer,
+    reset_imminent: bool,
+) -> LocalReplyStatus {
+    // SAFETY: Envoy's own pointers; the details live until the hook returns.
+    unsafe {
+        call(
+            "http_filter_local_reply",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_local_reply(envoy, response_code, view(details), reset_imminent),
+            |_| LocalReplyStatus::Continue,
+            |_| LocalReplyStatus::Continue,
+        )
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+) {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_stream_complete", envoy_ptr, module_ptr, false, |filter, envoy| {
+            filter.on_stream_complete(envoy);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    event_id: u64,
+) {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_scheduled", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_scheduled(envoy, event_id);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+) {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_above_high_watermark", envoy_ptr, module_ptr, false, |filter, envoy| {
+            filter.on_downstream_above_write_buffer_high_watermark(envoy);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+) {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_below_low_watermark", envoy_ptr, module_ptr, false, |filter, envoy| {
+            filter.on_downstream_below_write_buffer_low_watermark(envoy);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    callout_id: u64,
+    result: u32,
+    header_list: *const RawHeader,
+    header_count: usize,
+    chunk_list: *const RawBuffer,
+    chunk_count: usize,
+) {
+    let result = CalloutResult::from_raw(result).unwrap_or(CalloutResult::Reset);
+    // SAFETY: Envoy's own pointers; headers and chunks live until the hook returns.
+    unsafe {
+        notify("http_filter_http_callout_done", envoy_ptr, module_ptr, true, |filter, envoy| {
+            let headers = (!header_list.is_null()).then(|| headers(header_list, header_count));
+            let body = (!chunk_list.is_null()).then(|| chunks(chunk_list, chunk_count));
+            filter.on_http_callout_done(envoy, callout_id, result, headers.as_deref(), body.as_deref());
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_headers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    stream: u64,
+    header_list: *const RawHeader,
+    header_count: usize,
+    end_stream: bool,
+) {
+    // SAFETY: Envoy's own pointers; the headers live until the hook returns.
+    unsafe {
+        notify("http_filter_http_stream_headers", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_http_stream_headers(envoy, stream, &headers(header_list, header_count), end_stream);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_data(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    stream: u64,
+    chunk_list: *const RawBuffer,
+    chunk_count: usize,
+    end_stream: bool,
+) {
+    // SAFETY: Envoy's own pointers; the chunks live until the hook returns.
+    unsafe {
+        notify("http_filter_http_stream_data", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_http_stream_data(envoy, stream, &chunks(chunk_list, chunk_count), end_stream);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_trailers(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    stream: u64,
+    trailer_list: *const RawHeader,
+    trailer_count: usize,
+) {
+    // SAFETY: Envoy's own pointers; the trailers live until the hook returns.
+    unsafe {
+        notify("http_filter_http_stream_trailers", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_http_stream_trailers(envoy, stream, &headers(trailer_list, trailer_count));
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_complete(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    stream: u64,
+) {
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_http_stream_complete", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_http_stream_complete(envoy, stream);
+        });
+    }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_reset(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    stream: u64,
+    reason: u32,
+) {
+    let reason = StreamResetReason::from_raw(reason).unwrap_or(StreamResetReason::RemoteReset);
+    // SAFETY: Envoy's own pointers.
+    unsafe {
+        notify("http_filter_http_stream_reset", envoy_ptr, module_ptr, true, |filter, envoy| {
+            filter.on_http_stream_reset(envoy, stream, reason);
+        });
+    }
+}

@@ -1,0 +1,184 @@
+//! How a module starts: the factories it registers and the macros that register them.
+//!
+//! Envoy calls `program_init` each time a configuration loads the module, so many times in one process. The factories are
+//! registered the first time; the program's own init runs every time.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::abi;
+use crate::bootstrap::{BootstrapExtensionConfig, EnvoyBootstrapExtensionConfig};
+use crate::cluster::{ClusterConfig, EnvoyClusterMetrics};
+use crate::http::{EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl, HttpFilterConfig};
+
+/// Runs when Envoy loads the module; `false` makes the load fail.
+pub type ProgramInitFunction = fn() -> bool;
+
+/// Makes the config of an HTTP filter from the filter's name and config bytes; `None` rejects the configuration.
+/// Envoy then says only that it failed, so log why first. Runs on the main thread, also in `--mode validate`.
+pub type NewHttpFilterConfigFunction<EC, EHF> =
+    fn(envoy_filter_config: &mut EC, name: &str, config: &[u8]) -> Option<Box<dyn HttpFilterConfig<EHF>>>;
+
+/// Makes the config of a bootstrap extension; as for [`NewHttpFilterConfigFunction`].
+pub type NewBootstrapExtensionConfigFunction =
+    fn(&mut dyn EnvoyBootstrapExtensionConfig, &str, &[u8]) -> Option<Box<dyn BootstrapExtensionConfig>>;
+
+/// Makes the config of a cluster; as for [`NewHttpFilterConfigFunction`]. The metrics may be kept and used as long as
+/// the module likes; they turn into errors when the config is gone.
+pub type NewClusterConfigFunction = fn(
+    name: &str,
+    config: &[u8],
+    envoy_cluster_metrics: Arc<dyn EnvoyClusterMetrics>,
+) -> Option<Box<dyn ClusterConfig>>;
+
+/// The registered HTTP filter factory.
+pub static NEW_HTTP_FILTER_CONFIG_FUNCTION: OnceLock<
+    NewHttpFilterConfigFunction<EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl>,
+> = OnceLock::new();
+
+/// The registered bootstrap extension factory.
+pub static NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION: OnceLock<NewBootstrapExtensionConfigFunction> =
+    OnceLock::new();
+
+/// The registered cluster factory.
+pub static NEW_CLUSTER_CONFIG_FUNCTION: OnceLock<NewClusterConfigFunction> = OnceLock::new();
+
+/// How many hosts a cluster has at one priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClusterHostCount {
+    /// All hosts.
+    pub total: usize,
+    /// Those that are healthy.
+    pub healthy: usize,
+    /// Those that are degraded.
+    pub degraded: usize,
+}
+
+/// The number of worker threads Envoy was started with.
+///
+/// # Safety
+/// Call it on the main thread only.
+pub unsafe fn get_server_concurrency() -> u32 {
+    // SAFETY: the caller is on the main thread, where Envoy keeps its server options.
+    unsafe { abi::envoy_dynamic_module_callback_get_concurrency() }
+}
+
+/// Whether Envoy runs with `--mode validate`: check the configuration, start nothing.
+///
+/// # Safety
+/// Call it on the main thread only.
+pub unsafe fn is_validation_mode() -> bool {
+    // SAFETY: the caller is on the main thread, where Envoy keeps its server options.
+    unsafe { abi::envoy_dynamic_module_callback_is_validation_mode() }
+}
+
+/// Registers a factory; `false` if there is one already.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! set_factory_once {
+    ($static:expr, $fn:expr, $name:literal) => {{
+        let set = $static.set($fn).is_ok();
+        if !set {
+            $crate::envoy_log_critical!("{} is already set", $name);
+        }
+        set
+    }};
+}
+
+/// Declares what the module offers. The first argument is a [`ProgramInitFunction`]; then any of
+/// `bootstrap:` ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]) and
+/// `cluster:` ([`NewClusterConfigFunction`]).
+///
+/// ```no_run
+/// use envoy_proxy_dynamic_modules_rust_sdk::*;
+///
+/// declare_all_init_functions!(init, http: new_filter_config);
+///
+/// fn init() -> bool {
+///     true
+/// }
+///
+/// fn new_filter_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
+///     _envoy: &mut EC,
+///     _name: &str,
+///     _config: &[u8],
+/// ) -> Option<Box<dyn HttpFilterConfig<EHF>>> {
+///     Some(Box::new(Teapot))
+/// }
+///
+/// struct Teapot;
+///
+/// impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for Teapot {
+///     fn new_http_filter(&self, _envoy: &mut EHF) -> Box<dyn HttpFilter<EHF>> {
+///         Box::new(Teapot)
+///     }
+/// }
+///
+/// impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Teapot {
+///     fn on_request_headers(
+///         &self,
+///         envoy: &mut EHF,
+///         _end_of_stream: bool,
+///     ) -> abi::envoy_dynamic_module_type_on_http_filter_request_headers_status {
+///         envoy.send_response(418, &[("x-pot", b"tea")], Some(b"short and stout\n"), Some("teapot"));
+///         abi::envoy_dynamic_module_type_on_http_filter_request_headers_status::StopIteration
+///     }
+/// }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! declare_all_init_functions {
+    ($f:ident, $($filter_type:ident : $filter_fn:expr),+ $(,)?) => {
+        #[doc(hidden)]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn envoy_dynamic_module_on_program_init() -> *const ::std::ffi::c_char {
+            static REGISTERED: ::std::sync::OnceLock<bool> = ::std::sync::OnceLock::new();
+            $crate::program_init(|| {
+                let registered = *REGISTERED.get_or_init(|| {
+                    $($crate::declare_all_init_functions!(@register $filter_type : $filter_fn) &&)+ true
+                });
+                registered && $f()
+            })
+        }
+    };
+    (@register http : $fn:expr) => {
+        $crate::set_factory_once!(
+            $crate::NEW_HTTP_FILTER_CONFIG_FUNCTION,
+            $fn,
+            "NEW_HTTP_FILTER_CONFIG_FUNCTION"
+        )
+    };
+    (@register bootstrap : $fn:expr) => {
+        $crate::set_factory_once!(
+            $crate::NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION,
+            $fn,
+            "NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION"
+        )
+    };
+    (@register cluster : $fn:expr) => {
+        $crate::set_factory_once!($crate::NEW_CLUSTER_CONFIG_FUNCTION, $fn, "NEW_CLUSTER_CONFIG_FUNCTION")
+    };
+}
+
+/// [`declare_all_init_functions!`] for a module that is an HTTP filter only.
+#[macro_export]
+macro_rules! declare_init_functions {
+    ($f:ident, $new_http_filter_config_fn:expr) => {
+        $crate::declare_all_init_functions!($f, http: $new_http_filter_config_fn);
+    };
+}
+
+/// [`declare_all_init_functions!`] for a module that is a bootstrap extension only.
+#[macro_export]
+macro_rules! declare_bootstrap_init_functions {
+    ($f:ident, $new_bootstrap_extension_config_fn:expr) => {
+        $crate::declare_all_init_functions!($f, bootstrap: $new_bootstrap_extension_config_fn);
+    };
+}
+
+/// [`declare_all_init_functions!`] for a module that is a cluster only.
+#[macro_export]
+macro_rules! declare_cluster_init_functions {
+    ($f:ident, $new_cluster_config_fn:expr) => {
+        $crate::declare_all_init_functions!($f, cluster: $new_cluster_config_fn);
+    };
+}

@@ -1,0 +1,438 @@
+//! The HTTP filter's hooks.
+
+use std::cell::RefCell;
+
+use envoy_proxy_dynamic_modules_rust_sdk::abi::{
+    envoy_dynamic_module_type_http_body_type as BodyType,
+    envoy_dynamic_module_type_http_header_type as HeaderType,
+    envoy_dynamic_module_type_metadata_source as MetadataSource,
+    envoy_dynamic_module_type_metrics_result as MetricsResult,
+};
+use envoy_proxy_dynamic_modules_rust_sdk::*;
+
+use crate::host::http::{Config, Filter, OnReply, Reply};
+use crate::host::{self, NOTHING, give};
+use crate::module::{note, on, script, seen};
+
+const STOP_ITERATION: u32 = 1;
+const STOP_NO_BUFFER: u32 = 3;
+
+fn config() -> std::rc::Rc<Config> {
+    let config = Config::new(give(b"filter"), NOTHING);
+    seen();
+    config
+}
+
+fn panic_reply() -> Reply {
+    Reply {
+        status: 500,
+        headers: vec![],
+        body: b"internal error\n".to_vec(),
+        details: "sandgate_panic".into(),
+    }
+}
+
+#[test]
+fn a_filter_reads_and_changes_headers() {
+    on("request_headers", |envoy| {
+        assert_eq!(envoy.get_request_header_value(":path").expect("there").as_slice(), b"/x");
+        assert_eq!(envoy.get_request_header_value("raw").expect("there").as_slice(), b"\xff\x00\xfe");
+        assert_eq!(envoy.get_request_header_value("empty").expect("there").as_slice(), b"");
+        assert!(envoy.get_request_header_value("none").is_none());
+        assert!(envoy.get_request_header_values("none").is_empty());
+        let values: Vec<_> =
+            envoy.get_request_header_values("many").iter().map(|v| v.as_slice().to_vec()).collect();
+        assert_eq!(values, [b"1".to_vec(), b"2".to_vec(), b"3".to_vec()]);
+        assert_eq!(envoy.get_request_headers().len(), 6);
+        assert!(envoy.get_response_headers().is_empty());
+        assert!(envoy.set_request_header("many", b"only"));
+        assert!(envoy.add_request_header("raw", b"second"));
+        assert!(!envoy.add_request_header("raw", b""), "Envoy refuses an empty value");
+        assert!(envoy.remove_request_header(":path"));
+        assert!(envoy.set_response_header("x", b"y"));
+    });
+    let filter = Filter::new(&config());
+    for (name, value) in [(":path", &b"/x"[..]), ("raw", b"\xff\x00\xfe"), ("empty", b"")] {
+        filter.add(HeaderType::RequestHeader, name, value);
+    }
+    for value in [b"1", b"2", b"3"] {
+        filter.add(HeaderType::RequestHeader, "many", value);
+    }
+    filter.request_headers();
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+    assert_eq!(filter.values(HeaderType::RequestHeader, "many"), [b"only"]);
+    assert_eq!(filter.values(HeaderType::RequestHeader, "raw"), [&b"\xff\x00\xfe"[..], b"second"]);
+    assert!(filter.values(HeaderType::RequestHeader, ":path").is_empty());
+    assert_eq!(filter.values(HeaderType::ResponseHeader, "x"), [b"y"]);
+}
+
+#[test]
+fn a_local_reply_arrives_whole_with_any_number_of_headers() {
+    for n in [0, 1, 16, 17, 100] {
+        on("request_headers", move |envoy| {
+            let names: Vec<String> = (0..n).map(|i| format!("x-{i}")).collect();
+            let headers: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), &b"v"[..])).collect();
+            envoy.send_response(404, &headers, Some(b"gone"), Some("because"));
+            envoy.send_response(204, &[], None, None);
+        });
+        let filter = Filter::new(&config());
+        filter.request_headers();
+        let replies = filter.replies.borrow();
+        assert_eq!(replies[0].status, 404);
+        assert_eq!(replies[0].headers, (0..n).map(|i| (format!("x-{i}"), b"v".to_vec())).collect::<Vec<_>>());
+        assert_eq!((replies[0].body.as_slice(), replies[0].details.as_str()), (&b"gone"[..], "because"));
+        assert_eq!(replies[1], Reply { status: 204, headers: vec![], body: vec![], details: String::new() });
+    }
+}
+
+#[test]
+fn the_status_of_a_hook_reaches_envoy() {
+    script(|_, _| ());
+    let filter = Filter::new(&config());
+    assert_eq!(filter.request_headers(), 4);
+    assert_eq!(filter.call("request_body"), 0);
+}
+
+#[test]
+fn a_panic_on_the_way_in_answers_the_request_and_stops_it() {
+    let stops = [
+        ("request_headers", STOP_ITERATION),
+        ("request_body", STOP_NO_BUFFER),
+        ("request_trailers", STOP_ITERATION),
+    ];
+    let notices = [
+        "scheduled",
+        "http_callout_done",
+        "http_stream_headers",
+        "http_stream_data",
+        "http_stream_trailers",
+        "http_stream_complete",
+        "http_stream_reset",
+    ];
+    let config = config();
+    for (hook, status) in stops.into_iter().chain(notices.map(|hook| (hook, 0))) {
+        let before = panics();
+        script(move |at, _| assert!(at != hook, "scripted"));
+        let filter = Filter::new(&config);
+        filter.on_reply.set(OnReply::CallHooks);
+        assert_eq!(filter.call(hook), status, "{hook}");
+        assert_eq!(*filter.replies.borrow(), [panic_reply()], "{hook}");
+        assert!(panics() > before, "{hook}");
+        assert!(
+            seen().contains(&"local_reply 500 sandgate_panic".to_owned()),
+            "the filter's other hooks still run"
+        );
+    }
+}
+
+#[test]
+fn a_panic_on_the_way_out_resets_the_stream() {
+    let config = config();
+    for (hook, status) in [
+        ("response_headers", STOP_ITERATION),
+        ("response_body", STOP_NO_BUFFER),
+        ("response_trailers", STOP_ITERATION),
+    ] {
+        script(move |at, _| assert!(at != hook, "scripted"));
+        let filter = Filter::new(&config);
+        assert_eq!(filter.call(hook), status, "{hook}");
+        assert_eq!(*filter.resets.borrow(), ["sandgate_panic"], "{hook}");
+        assert!(filter.replies.borrow().is_empty());
+    }
+}
+
+#[test]
+fn a_panic_in_any_other_hook_is_only_reported() {
+    let config = config();
+    for hook in ["local_reply", "stream_complete", "above_high_watermark", "below_low_watermark"] {
+        script(move |at, _| assert!(at != hook, "scripted"));
+        let filter = Filter::new(&config);
+        host::logged();
+        assert_eq!(filter.call(hook), 0);
+        assert!(filter.replies.borrow().is_empty() && filter.resets.borrow().is_empty());
+        assert_eq!(host::logged().len(), 1, "{hook}");
+    }
+}
+
+#[test]
+fn a_filter_that_could_not_be_made_refuses_its_request() {
+    script(|at, _| assert!(at != "new", "scripted"));
+    let filter = Filter::new(&config());
+    assert!(!filter.module.get().is_null());
+    assert_eq!(filter.request_headers(), STOP_ITERATION);
+    assert_eq!(*filter.replies.borrow(), [panic_reply()]);
+    assert_eq!(filter.call("request_body"), STOP_NO_BUFFER);
+    assert_eq!(filter.call("response_headers"), 0, "somebody else's answer passes");
+    filter.call("stream_complete");
+}
+
+#[test]
+fn a_null_filter_refuses_its_request() {
+    let filter = Filter::new(&config());
+    filter.destroy();
+    assert_eq!(filter.request_headers(), STOP_ITERATION);
+    assert_eq!(*filter.replies.borrow(), [panic_reply()]);
+}
+
+#[test]
+fn the_log_names_hook_and_place_but_repeats_no_formatted_message() {
+    script(|at, _| {
+        let name = "sécret";
+        match at {
+            "request_headers" => assert!(name.get(2..).is_some(), "{name}"),
+            "request_body" => panic!("a literal"),
+            _ => {}
+        }
+    });
+    let filter = Filter::new(&config());
+    host::logged();
+    filter.call("request_headers");
+    filter.call("request_body");
+    let log: Vec<String> = host::logged().into_iter().map(|(_, message)| message).collect();
+    assert_eq!(log.len(), 2);
+    assert!(
+        log[0].starts_with("http_filter_request_headers: panic at ")
+            && log[0].contains("tests/hooks/http.rs:"),
+        "{log:?}"
+    );
+    assert!(!log[0].contains("cret"), "{log:?}");
+    assert!(log[1].ends_with(": a literal"), "{log:?}");
+}
+
+#[test]
+fn a_panic_whose_payload_panics_is_caught_too() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("again");
+        }
+    }
+    on("request_headers", |_| std::panic::panic_any(Bomb));
+    let filter = Filter::new(&config());
+    assert_eq!(filter.request_headers(), STOP_ITERATION);
+}
+
+#[test]
+fn hooks_nest() {
+    script(|at, envoy| {
+        note(format!("{at} begins"));
+        if at == "request_headers" {
+            envoy.send_response(403, &[], None, Some("no"));
+            assert!(envoy.get_request_header_value("x").is_none(), "the filter is still usable");
+        }
+        note(format!("{at} ends"));
+    });
+    let filter = Filter::new(&config());
+    filter.on_reply.set(OnReply::CallHooks);
+    seen();
+    filter.request_headers();
+    assert_eq!(
+        seen(),
+        [
+            "request_headers begins",
+            "local_reply 403 no",
+            "local_reply begins",
+            "local_reply ends",
+            "stream_complete begins",
+            "stream_complete ends",
+            "request_headers ends",
+        ]
+    );
+}
+
+#[test]
+fn a_filter_destroyed_inside_its_own_hook_lives_until_the_hook_returns() {
+    on("request_headers", |envoy| {
+        envoy.send_response(403, &[], None, None);
+        note("still here");
+    });
+    let filter = Filter::new(&config());
+    filter.on_reply.set(OnReply::CallHooksAndDestroy);
+    seen();
+    filter.request_headers();
+    assert_eq!(seen(), ["local_reply 403 ", "still here", "dropped"]);
+}
+
+#[test]
+fn a_filter_destroyed_inside_a_hook_that_panics_is_dropped_once() {
+    on("request_headers", |envoy| {
+        envoy.send_response(403, &[], None, None);
+        panic!("after the end");
+    });
+    let filter = Filter::new(&config());
+    filter.on_reply.set(OnReply::CallHooksAndDestroy);
+    seen();
+    assert_eq!(filter.request_headers(), STOP_ITERATION);
+    assert_eq!(seen(), ["local_reply 403 ", "dropped"]);
+}
+
+#[test]
+fn a_scheduler_works_from_another_thread_and_outlives_its_filter() {
+    thread_local!(static KEPT: RefCell<Option<Box<dyn EnvoyHttpFilterScheduler>>> = const { RefCell::new(None) });
+    script(|at, envoy| match at {
+        "request_headers" => KEPT.set(Some(Box::new(envoy.new_scheduler()))),
+        "scheduled" => envoy.continue_decoding(),
+        _ => {}
+    });
+    let filter = Filter::new(&config());
+    filter.request_headers();
+    let scheduler = KEPT.take().expect("made");
+    let scheduler = std::thread::spawn(move || {
+        scheduler.commit(11);
+        scheduler
+    })
+    .join()
+    .expect("no panic");
+    let queue = filter.queue.clone();
+    assert_eq!(queue.drain(), [11]);
+    filter.scheduled(11);
+    assert_eq!((seen().pop(), filter.continued.get()), (Some("scheduled 11".into()), 1));
+    assert_eq!(std::sync::Arc::strong_count(&queue), 3, "the filter's, the scheduler's and ours");
+    drop(filter);
+    scheduler.commit(12);
+    drop(scheduler);
+    assert_eq!(std::sync::Arc::strong_count(&queue), 1, "deleted once");
+}
+
+thread_local!(static CONFIG_SCHEDULER: RefCell<Option<Box<dyn EnvoyHttpFilterConfigScheduler>>> = const { RefCell::new(None) });
+
+/// For the module's factory.
+pub(crate) fn keep_scheduler(scheduler: Box<dyn EnvoyHttpFilterConfigScheduler>) {
+    CONFIG_SCHEDULER.set(Some(scheduler));
+}
+
+#[test]
+fn a_config_is_scheduled_and_told_of_callouts() {
+    let config = Config::new(give(b"f"), give(b"schedule"));
+    let scheduler = CONFIG_SCHEDULER.take().expect("made");
+    std::thread::spawn(move || scheduler.commit(5)).join().expect("no panic");
+    assert_eq!(config.queue.drain(), [5]);
+    seen();
+    config.scheduled(5);
+    config.callout_failed();
+    assert_eq!(seen(), ["config scheduled 5", "config callout 3 Reset None None"]);
+}
+
+#[test]
+fn a_config_name_may_be_any_bytes_and_a_config_may_be_null() {
+    let config = Config::new(give(b"na\xffme"), NOTHING);
+    assert!(!config.module.get().is_null());
+    assert_eq!(seen(), ["config \"na\u{fffd}me\" []"]);
+    drop(Config::new(NOTHING, NOTHING));
+    assert_eq!(seen(), ["config \"\" []"]);
+}
+
+#[test]
+fn a_config_that_is_rejected_or_panics_is_null() {
+    assert!(Config::new(give(b"f"), give(b"reject")).module.get().is_null());
+    let before = panics();
+    assert!(Config::new(give(b"f"), give(b"panic")).module.get().is_null());
+    assert!(panics() > before);
+}
+
+thread_local!(static IDS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) });
+
+/// For the module's factory.
+pub(crate) fn use_metrics(envoy: &mut EnvoyHttpFilterConfigImpl) {
+    let counter = envoy.define_counter("c").expect("defined");
+    let labelled = envoy.define_counter_vec("cv", &["a", "b"]).expect("defined");
+    let gauge = envoy.define_gauge("g").expect("defined");
+    let histogram = envoy.define_histogram("h").expect("defined");
+    envoy.increment_counter(counter, 2).expect("there");
+    envoy.set_gauge(gauge, 10).expect("there");
+    IDS.set(vec![counter.0, labelled.0, gauge.0, histogram.0]);
+}
+
+#[test]
+fn metrics_go_by_id_and_labels() {
+    let config = Config::new(give(b"f"), give(b"metrics"));
+    let ids = IDS.take();
+    let used = ids.clone();
+    on("request_headers", move |envoy| {
+        let (counter, labelled) = (EnvoyCounterId(used[0]), EnvoyCounterVecId(used[1]));
+        assert_eq!(envoy.increment_counter(counter, 1), Ok(()));
+        assert_eq!(envoy.increment_counter_vec(labelled, &["x", "y"], 5), Ok(()));
+        assert_eq!(envoy.increment_counter_vec(labelled, &["x"], 5), Err(MetricsResult::InvalidLabels));
+        assert_eq!(envoy.increment_counter(EnvoyCounterId(77), 1), Err(MetricsResult::MetricNotFound));
+        assert_eq!(envoy.increase_gauge(EnvoyGaugeId(used[2]), 5), Ok(()));
+        assert_eq!(envoy.decrease_gauge(EnvoyGaugeId(used[2]), 1), Ok(()));
+        assert_eq!(envoy.record_histogram_value(EnvoyHistogramId(used[3]), 3), Ok(()));
+    });
+    Filter::new(&config).request_headers();
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+    assert_eq!(config.metrics.defined.borrow()[1], ("cv".to_owned(), vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(config.metrics.value(ids[0], &[]), 3);
+    assert_eq!(config.metrics.value(ids[1], &["x", "y"]), 5);
+    assert_eq!(config.metrics.value(ids[2], &[]), 14);
+    assert_eq!(config.metrics.value(ids[3], &[]), 3);
+}
+
+#[test]
+fn bodies_can_be_read_changed_and_extended() {
+    on("request_body", |envoy| {
+        assert_eq!(envoy.get_received_request_body_size(), 10);
+        for chunk in envoy.get_received_request_body().expect("there").iter_mut() {
+            chunk.as_mut_slice().make_ascii_uppercase();
+        }
+        assert!(envoy.append_received_request_body(b"!"));
+        assert!(envoy.get_buffered_request_body().is_none());
+    });
+    let filter = Filter::new(&config());
+    filter.bodies.borrow_mut()[BodyType::ReceivedRequestBody as usize] =
+        vec![b"hello".to_vec(), vec![], b"world".to_vec()];
+    filter.call("request_body");
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+    assert_eq!(filter.bodies.borrow()[0].concat(), b"HELLOWORLD!");
+}
+
+#[test]
+fn values_that_envoys_next_getter_frees_are_copied() {
+    on("request_headers", |envoy| {
+        envoy.set_filter_state_bytes(b"a", b"first");
+        envoy.set_filter_state_bytes(b"b", b"second value");
+        let first = envoy.get_filter_state_typed(b"a").expect("there");
+        let second = envoy.get_filter_state_typed(b"b").expect("there");
+        assert_eq!((first.as_slice(), second.as_slice()), (&b"first"[..], &b"second value"[..]));
+        assert!(envoy.get_filter_state_typed(b"c").is_none());
+        assert_eq!(envoy.get_filter_state_bytes(b"a").expect("there").as_slice(), b"first");
+    });
+    Filter::new(&config()).request_headers();
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+}
+
+#[test]
+fn metadata_and_attributes_are_found_or_not() {
+    on("request_headers", |envoy| {
+        envoy.set_dynamic_metadata_string("ns", "key", "value");
+        for source in [MetadataSource::Dynamic, MetadataSource::Host] {
+            assert_eq!(envoy.get_metadata_string(source, "ns", "key").expect("there").as_slice(), b"value");
+            assert!(envoy.get_metadata_string(source, "ns", "other").is_none());
+        }
+        use abi::envoy_dynamic_module_type_attribute_id as AttributeId;
+        assert_eq!(envoy.get_attribute_int(AttributeId::SourcePort), Some(8080));
+        assert_eq!(envoy.get_attribute_int(AttributeId::RequestSize), None);
+    });
+    Filter::new(&config()).request_headers();
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+}
+
+#[test]
+fn the_module_may_be_loaded_many_times_but_has_its_factories_once() {
+    for _ in 0..3 {
+        assert_eq!(host::program_init().as_deref(), Some("v0.2.0"));
+    }
+    fn other(
+        _: &mut EnvoyHttpFilterConfigImpl,
+        _: &str,
+        _: &[u8],
+    ) -> Option<Box<dyn HttpFilterConfig<EnvoyHttpFilterImpl>>> {
+        None
+    }
+    assert!(!set_factory_once!(NEW_HTTP_FILTER_CONFIG_FUNCTION, other, "NEW_HTTP_FILTER_CONFIG_FUNCTION"));
+}
+
+#[test]
+fn a_program_that_says_no_is_not_loaded() {
+    crate::module::INIT.set(false);
+    assert_eq!(host::program_init(), None);
+}
