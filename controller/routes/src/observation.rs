@@ -1,0 +1,65 @@
+//! What a source says about an object, and what of it can be a route.
+
+use std::net::IpAddr;
+
+use crate::{Invalid, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Secret, State, Version};
+
+/// One object as a source saw it at one version.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// The object.
+    pub key: ObjectKey,
+    /// What requests call it.
+    pub id: String,
+    /// Which object of that name it is: another UID is another identity.
+    pub uid: String,
+    /// Whose it is; may be empty.
+    pub owner: String,
+    /// Its state. Running without an address is kept as creating.
+    pub state: State,
+    /// When it was so.
+    pub version: Version,
+    /// The pod's address, if it has one.
+    pub ip: Option<IpAddr>,
+    /// What a client must present, if anything.
+    pub token: Option<Secret>,
+    /// Whether a client must present a traffic JWT.
+    pub require_traffic_auth: bool,
+}
+
+/// Whether `id` can be a lookup ID: 1 to 253 bytes of `[A-Za-z0-9._-]`.
+pub fn is_valid_id(id: &[u8]) -> bool {
+    (1..=MAX_ID).contains(&id.len())
+        && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+}
+
+impl Observation {
+    /// Checks everything but the key and the version, which cannot be wrong.
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
+        let printable = |text: &str| !text.chars().any(char::is_control);
+        if !is_valid_id(self.id.as_bytes()) {
+            return Err(Invalid::Id);
+        }
+        if self.uid.is_empty() || self.uid.len() > MAX_UID || !printable(&self.uid) {
+            return Err(Invalid::Uid);
+        }
+        if self.owner.len() > MAX_OWNER || !printable(&self.owner) {
+            return Err(Invalid::Owner);
+        }
+        if self.ip.is_some_and(|ip| ip.is_unspecified() || ip.is_multicast()) {
+            return Err(Invalid::Address);
+        }
+        if self.token.as_ref().is_some_and(|token| !(1..=MAX_TOKEN).contains(&token.len())) {
+            return Err(Invalid::Token);
+        }
+        Ok(())
+    }
+
+    /// The state it is kept in: nothing can run where nothing can be reached.
+    pub(crate) fn kept_state(&self) -> State {
+        match (self.state, self.ip) {
+            (State::Running, None) => State::Creating,
+            (state, _) => state,
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What became of a mutation.
+
+use std::fmt;
+
+use crate::ObjectKey;
+
+/// What became of one observation or delete. Only `Invalid` says something about the message; the others are all in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The table changed.
+    Applied,
+    /// The table changed, and the ID was taken from another live object, which is not served until a newer observation of it.
+    Takeover {
+        /// The object that held the ID.
+        displaced: ObjectKey,
+    },
+    /// Nothing changed: something as new or newer is known, or there is nothing to delete.
+    Stale,
+    /// Nothing changed: the observation cannot be a route.
+    Invalid(Invalid),
+}
+
+impl Outcome {
+    /// Whether the table changed.
+    pub fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied | Self::Takeover { .. })
+    }
+
+    /// The outcome's name, for metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::Takeover { .. } => "takeover",
+            Self::Stale => "stale",
+            Self::Invalid(_) => "invalid",
+        }
+    }
+}
+
+/// Why an observation cannot be a route. Sending it again does not help, except after `Full`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Invalid {
+    /// The lookup ID is not 1 to 253 of `[A-Za-z0-9._-]`.
+    Id,
+    /// The UID is empty, too long, or has control characters.
+    Uid,
+    /// The owner is too long or has control characters.
+    Owner,
+    /// The address is unspecified or multicast: nothing a sandbox can have.
+    Address,
+    /// The token is empty or too long.
+    Token,
+    /// The table holds as many objects as it may.
+    Full,
+}
+
+impl Invalid {
+    /// Every reason.
+    pub const ALL: [Self; 6] = [Self::Id, Self::Uid, Self::Owner, Self::Address, Self::Token, Self::Full];
+
+    /// The reason's name, for metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::Uid => "uid",
+            Self::Owner => "owner",
+            Self::Address => "address",
+            Self::Token => "token",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Id => "the id is not 1 to 253 letters, digits, '.', '_' or '-'",
+            Self::Uid => "the uid is empty, over 400 bytes, or has control characters",
+            Self::Owner => "the owner is over 255 bytes or has control characters",
+            Self::Address => "the address is unspecified or multicast",
+            Self::Token => "the token is empty or over 4096 bytes",
+            Self::Full => "the table is full",
+        })
+    }
+}
+
+impl std::error::Error for Invalid {}

@@ -1,0 +1,104 @@
+//! The live objects, by key: what a writer compares with. Readers never come here.
+//!
+//! A record does not hold its route. The served map does, and the record finds it there by the hash of its ID and its own slot number;
+//! only the route of an object whose ID another one took is held here.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use crate::Route;
+use crate::index::Index;
+use crate::key::RawKey;
+use crate::scope::ClaimSet;
+use crate::served::PinnedMap;
+
+/// What is known of a live object beyond its route.
+pub(crate) struct Record {
+    key_hash: u64,
+    /// The hash of its ID.
+    pub(crate) id_hash: u64,
+    /// The scopes that saw it.
+    pub(crate) claims: ClaimSet,
+    /// The last relist that saw it, by number; 0 for none.
+    pub(crate) seen: u32,
+}
+
+pub(crate) struct Records {
+    hasher: RandomState,
+    index: Index,
+    slots: Vec<Option<Record>>,
+    free: Vec<u32>,
+    displaced: HashMap<u32, Box<Route>>,
+}
+
+impl Records {
+    pub(crate) fn new() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            index: Index::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            displaced: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// How many slots there are, used or not: the end of a scan.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn find(&self, served: &PinnedMap<'_>, key: RawKey<'_>) -> Option<u32> {
+        let is_it = |slot| self.route(served, slot).is_some_and(|route| route.raw_key() == key);
+        self.index.find(self.hasher.hash_one(key), is_it)
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> Option<&Record> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Record> {
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The route of an object, served or displaced.
+    pub(crate) fn route<'a>(&'a self, served: &'a PinnedMap<'_>, slot: u32) -> Option<&'a Route> {
+        let id_hash = self.get(slot)?.id_hash;
+        served.by_slot(id_hash, slot).or_else(|| self.displaced.get(&slot).map(|route| &**route))
+    }
+
+    /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked that there is room.
+    pub(crate) fn insert(&mut self, key: RawKey<'_>, id_hash: u64, claims: ClaimSet) -> u32 {
+        let key_hash = self.hasher.hash_one(key);
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("fewer objects than slot numbers")
+        });
+        self.slots[slot as usize] = Some(Record { key_hash, id_hash, claims, seen: 0 });
+        let slots = &self.slots;
+        self.index
+            .insert(key_hash, slot, |slot| slots[slot as usize].as_ref().map_or(0, |record| record.key_hash));
+        slot
+    }
+
+    /// Removes an object whose route is out of the served map.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let Some(record) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
+        self.index.remove(record.key_hash, slot);
+        self.displaced.remove(&slot);
+        self.free.push(slot);
+    }
+
+    /// Keeps the route of an object whose ID is being taken.
+    pub(crate) fn displace(&mut self, route: &Route) {
+        self.displaced.insert(route.slot(), Box::new(route.clone()));
+    }
+
+    /// The object has its ID again, or another one.
+    pub(crate) fn restore(&mut self, slot: u32) {
+        self.displaced.remove(&slot);
+    }
+}

@@ -1,0 +1,224 @@
+//! Relists: what a complete list says about the objects it does not name.
+//!
+//! A relist begins with its scope and ends with a commit. In between each object of the list is observed, which is an ordinary
+//! observation and applies by its version; other writers go on meanwhile. The commit then deletes, at the list's version, the objects of
+//! the scope that the list did not name, unless something newer than the list is known of them. A relist that is dropped deletes nothing.
+//!
+//! An object that is deleted already has a tombstone, and a scope without selector raises it to the list's version too: the list says that
+//! the object did not come back meanwhile, so no message of that time may bring it.
+//!
+//! # Which objects are the scope's
+//! Those it has seen, in a list or by [`RouteWriter::apply_in`]. Besides, if it has no selector, those in its provider and namespace that
+//! no scope has seen (a peer told of them): a complete list would have named them. An object that several scopes saw is deleted by
+//! the last that misses it; the others just let go of it. So scopes never delete each other's objects.
+//!
+//! # Consistency
+//! The commit walks the objects in steps and frees the lock between them, so no writer waits for the whole walk. Each object is judged
+//! at one moment between the commit's begin and end. "Named" is kept with the object: one that is deleted after it was named, and comes
+//! back with a version not newer than the list, counts as not named, since the list and that delete cannot both be of its past.
+//!
+//! Beginning a second relist of a scope ends the first: its commit deletes nothing and says so.
+
+use std::collections::HashSet;
+
+use crate::reader::Shared;
+use crate::scope::ScopeNumber;
+use crate::table::Table;
+use crate::{ObjectKey, Observation, Outcome, Route, RouteWriter, Scope, Version};
+
+// How much a commit does before it lets others in.
+const LOOKS_PER_STEP: usize = 4096;
+const DELETES_PER_STEP: usize = 256;
+
+/// A relist under way. See the module's text.
+#[must_use = "a relist that is dropped deletes nothing"]
+pub struct Relist {
+    writer: RouteWriter,
+    scope: Scope,
+    scope_number: ScopeNumber,
+    version: Version,
+    number: u32,
+    observed: u64,
+}
+
+/// What a relist did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelistSummary {
+    /// Observations made.
+    pub observed: u64,
+    /// Objects deleted because the list did not name them.
+    pub deleted: u64,
+    /// Objects let go: not in the list, but another scope has them.
+    pub released: u64,
+    /// A later relist of the scope began before the commit: nothing was deleted.
+    pub superseded: bool,
+}
+
+impl Relist {
+    pub(crate) fn begin(writer: RouteWriter, scope: Scope, version: Version) -> Self {
+        let (scope_number, number) = writer.with(|table, _| {
+            let scope_number = table.scopes.number(&scope);
+            (scope_number, table.relists.begin(scope_number))
+        });
+        Self { writer, scope, scope_number, version, number, observed: 0 }
+    }
+
+    /// Applies an object of the list, and notes that it is there: also if it is stale or invalid.
+    pub fn observe(&mut self, observed: Observation) -> Outcome {
+        self.observed += 1;
+        let (scope, number) = (self.scope_number, self.number);
+        self.writer.with(|table, shared| {
+            let key = observed.key.clone();
+            let outcome = table.apply(shared, observed, Some(scope));
+            table.note_seen(shared, &key, number);
+            outcome
+        })
+    }
+
+    /// Ends the list, as of the version that a streamed one tells only at its end, and deletes what it did not name.
+    pub fn commit_at(mut self, version: Version) -> RelistSummary {
+        self.version = version;
+        self.commit()
+    }
+
+    /// Ends the list and deletes what it did not name.
+    pub fn commit(self) -> RelistSummary {
+        let mut summary = RelistSummary { observed: self.observed, ..RelistSummary::default() };
+        if !self.writer.with(|table, _| table.relists.is_current(self.scope_number, self.number)) {
+            summary.superseded = true;
+            return summary;
+        }
+        let mut from = 0;
+        while let Some(next) = self.writer.with(|table, shared| self.step(table, shared, from, &mut summary))
+        {
+            from = next;
+        }
+        from = 0;
+        while let Some(next) = self.writer.with(|table, _| {
+            table.tombstones.raise_some(from, LOOKS_PER_STEP, &self.version, |key| self.scope.covers(key))
+        }) {
+            from = next;
+        }
+        self.writer.with(|_, shared| shared.counters.relists.up());
+        summary
+    }
+
+    /// Judges some records from slot `from` on and says where to go on.
+    fn step(
+        &self,
+        table: &mut Table,
+        shared: &Shared,
+        from: usize,
+        summary: &mut RelistSummary,
+    ) -> Option<usize> {
+        let served = shared.served.pin();
+        let end = table.records.slots();
+        let mut deletes = 0;
+        for at in from..end.min(from + LOOKS_PER_STEP) {
+            if deletes == DELETES_PER_STEP {
+                return Some(at);
+            }
+            let slot = u32::try_from(at).ok()?;
+            let Some(record) = table.records.get(slot) else { continue };
+            let (claims, claimed) = (record.claims, table.scopes.contains(record.claims, self.scope_number));
+            // Most are seen; those who are not ours are told apart without a look at their routes, if anyone has claimed them.
+            if record.seen == self.number || !(claimed || claims.is_empty()) {
+                continue;
+            }
+            let Some(route) = table.records.route(&served, slot) else { continue };
+            let ours = claimed || self.scope.covers(route.raw_key());
+            if !ours || route.version() > self.version || table.relists.is_also_seen(self.number, route) {
+                continue;
+            }
+            let rest = table.scopes.without(claims, self.scope_number);
+            if rest.is_empty() {
+                let key = route.key().to_key();
+                table.delete(shared, &key, Some(self.version.clone()));
+                deletes += 1;
+                summary.deleted += 1;
+            } else if let Some(record) = table.records.get_mut(slot) {
+                record.claims = rest;
+                summary.released += 1;
+            }
+        }
+        (from + LOOKS_PER_STEP < end).then_some(from + LOOKS_PER_STEP)
+    }
+}
+
+impl Drop for Relist {
+    fn drop(&mut self) {
+        self.writer.with(|table, _| table.relists.end(self.number));
+    }
+}
+
+impl Table {
+    fn note_seen(&mut self, shared: &Shared, key: &ObjectKey, number: u32) {
+        let Some(slot) = self.records.find(&shared.served.pin(), key.raw()) else { return };
+        let Some(record) = self.records.get_mut(slot) else { return };
+        if record.seen == number {
+            return;
+        }
+        // The one mark of a record may be in use by a relist of another scope that has the object too.
+        if self.relists.is_open(record.seen) {
+            self.relists.also_saw(number, key);
+        } else {
+            record.seen = number;
+        }
+    }
+}
+
+/// The relists under way: one a scope that may commit, and those it superseded until they are dropped.
+#[derive(Default)]
+pub(crate) struct Relists {
+    open: Vec<Open>,
+    begun: u32,
+}
+
+struct Open {
+    number: u32,
+    scope: ScopeNumber,
+    superseded: bool,
+    also_seen: HashSet<ObjectKey>,
+}
+
+impl Relists {
+    fn begin(&mut self, scope: ScopeNumber) -> u32 {
+        for open in &mut self.open {
+            open.superseded |= open.scope == scope;
+        }
+        // Never 0, the mark of an object that no relist has seen.
+        self.begun = self.begun.checked_add(1).unwrap_or(1);
+        self.open.push(Open { number: self.begun, scope, superseded: false, also_seen: HashSet::new() });
+        self.begun
+    }
+
+    fn end(&mut self, number: u32) {
+        self.open.retain(|open| open.number != number);
+    }
+
+    fn is_open(&self, number: u32) -> bool {
+        self.open.iter().any(|open| open.number == number)
+    }
+
+    fn is_current(&self, scope: ScopeNumber, number: u32) -> bool {
+        self.open.iter().any(|open| open.number == number && open.scope == scope && !open.superseded)
+    }
+
+    fn also_saw(&mut self, number: u32, key: &ObjectKey) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.number == number) {
+            open.also_seen.insert(key.clone());
+        }
+    }
+
+    fn is_also_seen(&self, number: u32, route: &Route) -> bool {
+        let open = self.open.iter().find(|open| open.number == number && !open.also_seen.is_empty());
+        open.is_some_and(|open| open.also_seen.contains(&route.key().to_key()))
+    }
+
+    /// A deleted object is not named by any list under way.
+    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+        for open in self.open.iter_mut().filter(|open| !open.also_seen.is_empty()) {
+            open.also_seen.remove(key);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! A route as readers see it: one object at one version, never changed, replaced whole.
+//!
+//! A million of these are held and looked at in random order, so a route is one piece of memory, text included: what a request asks of it
+//! is one visit. All text is in a row. Namespace and name usually are the beginning and the end of the ID and are then not kept twice; a
+//! UUID is kept as its 16 bytes, an address as its 4 or 16. A row too long to fit inside is held beside.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU64;
+use std::str;
+
+use crate::key::RawKey;
+use crate::uid::pack_uuid;
+use crate::{Authority, KeyRef, Observation, Secret, State, Uid, Version};
+
+/// One object at one version.
+#[derive(Clone)]
+pub struct Route {
+    id_hash: u64,
+    // Zero when the version does not fit; its digits are then at the end of the text.
+    version: u64,
+    identity: u64,
+    token: Option<Secret>,
+    slot: u32,
+    uid: u16,
+    id: u8,
+    provider: u8,
+    namespace: u8,
+    name: u8,
+    owner: u8,
+    flags: u8,
+    state: State,
+    // id, address, [namespace], [name], provider, uid, owner, [version].
+    text: Text,
+}
+
+// With this a route fills the 168 bytes that common allocators hand out as one size, and a 60-byte ID has room for its company.
+const INSIDE: usize = 111;
+
+#[derive(Clone)]
+enum Text {
+    Inside([u8; INSIDE]),
+    Beside(Box<[u8]>),
+}
+
+impl Text {
+    fn row(parts: &[&[u8]]) -> Self {
+        let length = parts.iter().map(|part| part.len()).sum::<usize>();
+        if length > INSIDE {
+            return Self::Beside(parts.concat().into());
+        }
+        let mut row = [0; INSIDE];
+        let mut at = 0;
+        for part in parts {
+            row[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Self::Inside(row)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inside(row) => row,
+            Self::Beside(row) => row,
+        }
+    }
+}
+
+const NAMESPACE_IN_ID: u8 = 1 << 0;
+const NAME_IN_ID: u8 = 1 << 1;
+const UID_IS_UUID: u8 = 1 << 2;
+const HAS_V4: u8 = 1 << 3;
+const HAS_V6: u8 = 1 << 4;
+const REQUIRES_TRAFFIC_AUTH: u8 = 1 << 5;
+
+impl Route {
+    /// Packs an observation whose limits were checked, for the object of this slot.
+    pub(crate) fn build(observed: Observation, identity: u64, slot: u32, id_hash: u64) -> Self {
+        let state = observed.kept_state();
+        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, .. } = observed;
+        let raw = key.raw();
+        let mut flags = 0;
+        if require_traffic_auth {
+            flags |= REQUIRES_TRAFFIC_AUTH;
+        }
+        let octets = match ip {
+            Some(IpAddr::V4(ip)) => {
+                flags |= HAS_V4;
+                (ip.octets(), [0; 16])
+            }
+            Some(IpAddr::V6(ip)) => {
+                flags |= HAS_V6;
+                ([0; 4], ip.octets())
+            }
+            None => Default::default(),
+        };
+        let address: &[u8] = match flags & (HAS_V4 | HAS_V6) {
+            HAS_V4 => &octets.0,
+            HAS_V6 => &octets.1,
+            _ => &[],
+        };
+        let mut namespace = raw.namespace;
+        if id.as_bytes().starts_with(namespace) {
+            flags |= NAMESPACE_IN_ID;
+            namespace = &[];
+        }
+        let mut name = raw.name;
+        if id.as_bytes().ends_with(name) {
+            flags |= NAME_IN_ID;
+            name = &[];
+        }
+        let uuid = pack_uuid(&uid);
+        let uid = match &uuid {
+            Some(packed) => {
+                flags |= UID_IS_UUID;
+                packed.as_slice()
+            }
+            None => uid.as_bytes(),
+        };
+        let digits = version.long_digits().unwrap_or_default().as_bytes();
+        let digits_length = length::<u16>(digits).to_le_bytes();
+        let version_parts: [&[u8]; 2] = if digits.is_empty() { [&[], &[]] } else { [&digits_length, digits] };
+        let [digits_length, digits] = version_parts;
+        Self {
+            id_hash,
+            version: version.as_u64().unwrap_or(0),
+            identity,
+            token,
+            slot,
+            uid: length(uid),
+            id: length(id.as_bytes()),
+            provider: length(raw.provider),
+            namespace: length(raw.namespace),
+            name: length(raw.name),
+            owner: length(owner.as_bytes()),
+            flags,
+            state,
+            text: Text::row(&[
+                id.as_bytes(),
+                address,
+                namespace,
+                name,
+                raw.provider,
+                uid,
+                owner.as_bytes(),
+                digits_length,
+                digits,
+            ]),
+        }
+    }
+
+    /// The object.
+    pub fn key(&self) -> KeyRef<'_> {
+        let raw = self.raw_key();
+        KeyRef::from_parts(text(raw.provider), text(raw.namespace), text(raw.name))
+    }
+
+    /// What requests call it.
+    pub fn id(&self) -> &str {
+        text(self.raw_id())
+    }
+
+    /// Which object of that name it is.
+    pub fn uid(&self) -> Uid<'_> {
+        let uid = self.span(self.uid_at(), self.uid.into());
+        if self.has(UID_IS_UUID) { Uid::from_uuid(uid) } else { Uid::from_text(text(uid)) }
+    }
+
+    /// Whose it is; may be empty.
+    pub fn owner(&self) -> &str {
+        text(self.span(self.owner_at(), self.owner.into()))
+    }
+
+    /// Its state. A running route has an address.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// When it was so.
+    pub fn version(&self) -> Version {
+        if let Some(number) = NonZeroU64::new(self.version) {
+            return number.into();
+        }
+        let at = self.owner_at() + usize::from(self.owner);
+        let length = self.span(at, 2).iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte));
+        let digits = text(self.span(at + 2, length));
+        digits.parse().expect("these are a version's own digits")
+    }
+
+    /// The pod's address, if it has one.
+    pub fn ip(&self) -> Option<IpAddr> {
+        let at = usize::from(self.id);
+        if self.has(HAS_V4) {
+            let octets: [u8; 4] = self.span(at, 4).try_into().ok()?;
+            Some(Ipv4Addr::from(octets).into())
+        } else if self.has(HAS_V6) {
+            let octets: [u8; 16] = self.span(at, 16).try_into().ok()?;
+            Some(Ipv6Addr::from(octets).into())
+        } else {
+            None
+        }
+    }
+
+    /// What a client must present, if anything.
+    pub fn token(&self) -> Option<&Secret> {
+        self.token.as_ref()
+    }
+
+    /// Whether a client must present a traffic JWT.
+    pub fn require_traffic_auth(&self) -> bool {
+        self.has(REQUIRES_TRAFFIC_AUTH)
+    }
+
+    /// A number of its own for each identity, unique in this process and never used again: it changes with the UID, and when an object
+    /// comes back after a delete.
+    pub fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// Where to send a request for `port`; empty without an address.
+    pub fn authority(&self, port: u16) -> Authority {
+        Authority::new(self.ip(), port)
+    }
+
+    /// The hash of the ID, as the table has it.
+    pub(crate) fn id_hash(&self) -> u64 {
+        self.id_hash
+    }
+
+    /// The number of the object's record.
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot
+    }
+
+    pub(crate) fn raw_id(&self) -> &[u8] {
+        self.span(0, self.id.into())
+    }
+
+    pub(crate) fn raw_key(&self) -> RawKey<'_> {
+        let namespace_at = if self.has(NAMESPACE_IN_ID) { 0 } else { self.namespace_at() };
+        let name = usize::from(self.name);
+        let name_at = if self.has(NAME_IN_ID) { usize::from(self.id) - name } else { self.name_at() };
+        RawKey {
+            provider: self.span(self.provider_at(), self.provider.into()),
+            namespace: self.span(namespace_at, self.namespace.into()),
+            name: self.span(name_at, name),
+        }
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn span(&self, at: usize, length: usize) -> &[u8] {
+        &self.text.bytes()[at..at + length]
+    }
+
+    fn namespace_at(&self) -> usize {
+        let address = match self.flags & (HAS_V4 | HAS_V6) {
+            HAS_V4 => 4,
+            HAS_V6 => 16,
+            _ => 0,
+        };
+        usize::from(self.id) + address
+    }
+
+    fn name_at(&self) -> usize {
+        self.namespace_at() + if self.has(NAMESPACE_IN_ID) { 0 } else { usize::from(self.namespace) }
+    }
+
+    fn provider_at(&self) -> usize {
+        self.name_at() + if self.has(NAME_IN_ID) { 0 } else { usize::from(self.name) }
+    }
+
+    fn uid_at(&self) -> usize {
+        self.provider_at() + usize::from(self.provider)
+    }
+
+    fn owner_at(&self) -> usize {
+        self.uid_at() + usize::from(self.uid)
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).expect("packed from whole strings")
+}
+
+fn length<N: TryFrom<usize>>(bytes: &[u8]) -> N {
+    N::try_from(bytes.len()).ok().expect("checked against the limits")
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("key", &self.key())
+            .field("id", &self.id())
+            .field("uid", &self.uid())
+            .field("owner", &self.owner())
+            .field("state", &self.state())
+            .field("version", &self.version())
+            .field("ip", &self.ip())
+            .field("token", &self.token())
+            .field("require_traffic_auth", &self.require_traffic_auth())
+            .field("identity", &self.identity())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

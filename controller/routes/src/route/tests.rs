@@ -1,0 +1,129 @@
+use super::*;
+use crate::ObjectKey;
+use proptest::prelude::*;
+
+fn observation() -> Observation {
+    Observation {
+        key: ObjectKey::new("kruise", "team-a", "demo").unwrap(),
+        id: "team-a--demo".into(),
+        uid: "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b".into(),
+        owner: "alice".into(),
+        state: State::Running,
+        version: "42".parse().unwrap(),
+        ip: Some("10.1.2.3".parse().unwrap()),
+        token: Some(Secret::new("s3cret")),
+        require_traffic_auth: true,
+    }
+}
+
+fn assert_same(route: &Route, observed: &Observation) {
+    assert_eq!(route.key(), observed.key);
+    assert_eq!(route.id(), observed.id);
+    assert_eq!(route.uid(), observed.uid.as_str());
+    assert_eq!(route.owner(), observed.owner);
+    assert_eq!(route.version(), observed.version);
+    assert_eq!(route.ip(), observed.ip);
+    assert_eq!(route.require_traffic_auth(), observed.require_traffic_auth);
+    assert_eq!(route.token().is_some(), observed.token.is_some());
+}
+
+#[test]
+fn a_route_says_what_was_observed() {
+    let observed = observation();
+    let route = Route::build(observed.clone(), 7, 3, 99);
+    assert_same(&route, &observed);
+    assert_eq!((route.identity(), route.slot(), route.id_hash()), (7, 3, 99));
+    assert_eq!(route.state(), State::Running);
+    assert!(route.token().unwrap().matches(b"s3cret"));
+    assert_eq!(route.authority(49983).as_str(), "10.1.2.3:49983");
+}
+
+#[test]
+fn an_ipv6_address_is_bracketed() {
+    let ip = Some("2001:db8::1".parse().unwrap());
+    let route = Route::build(Observation { ip, ..observation() }, 1, 0, 0);
+    assert_eq!(route.authority(80).as_str(), "[2001:db8::1]:80");
+}
+
+#[test]
+fn running_without_an_address_is_creating() {
+    let route = Route::build(Observation { ip: None, ..observation() }, 1, 0, 0);
+    assert_eq!((route.state(), route.ip()), (State::Creating, None));
+    let paused = Observation { ip: None, state: State::Paused, ..observation() };
+    assert_eq!(Route::build(paused, 1, 0, 0).state(), State::Paused);
+}
+
+#[test]
+fn printing_a_route_does_not_print_its_token() {
+    let printed = format!("{:?}", Route::build(observation(), 1, 0, 0));
+    assert!(printed.contains("team-a--demo") && printed.contains("***"), "{printed}");
+    assert!(!printed.contains("s3cret"), "{printed}");
+}
+
+#[test]
+fn a_route_with_a_sixty_byte_id_is_one_piece_of_168_bytes() {
+    assert_eq!(size_of::<Route>(), 168);
+    let observed = Observation {
+        key: ObjectKey::new("agent-sandbox", "team-0042", &"n".repeat(49)).unwrap(),
+        id: format!("team-0042--{}", "n".repeat(49)),
+        ..observation()
+    };
+    assert_eq!(observed.id.len(), 60);
+    let route = Route::build(observed.clone(), 1, 0, 0);
+    assert!(matches!(route.text, Text::Inside(_)));
+    assert_same(&route, &observed);
+}
+
+#[test]
+fn everything_at_its_limit_still_fits() {
+    let observed = Observation {
+        key: ObjectKey::new(&"p".repeat(63), &"s".repeat(63), &"n".repeat(253)).unwrap(),
+        id: "i".repeat(253),
+        uid: "u".repeat(400),
+        owner: "o".repeat(255),
+        version: "9".repeat(1024).parse().unwrap(),
+        ip: Some("2001:db8::1".parse().unwrap()),
+        ..observation()
+    };
+    assert_eq!(observed.check(), Ok(()));
+    assert_same(&Route::build(observed.clone(), 1, 0, 0), &observed);
+}
+
+prop_compose! {
+    // Parts that overlap with the ID in every way: as prefix, as suffix, both, neither, and longer than it.
+    fn any_observation()(
+        parts in prop::array::uniform3("[ab.-]{1,40}"),
+        namespace in "[ab-]{0,10}",
+        id in prop_oneof!["[ab.-]{1,90}", Just("=".to_owned()), Just("n".to_owned())],
+        owner in "[ a-zé]{0,40}",
+        uuid in any::<bool>(),
+        version in prop_oneof!["[1-9][0-9]{0,18}", "[1-9][0-9]{20,60}"],
+        ip in prop::option::of(any::<IpAddr>()),
+        (paused, auth) in any::<(bool, bool)>(),
+    ) -> Observation {
+        let [provider, name, uid] = parts;
+        let id = match id.as_str() {
+            "=" => format!("{namespace}--{name}"),
+            "n" => name.clone(),
+            _ => id,
+        };
+        Observation {
+            key: ObjectKey::new(&provider, &namespace, &name).unwrap(),
+            id,
+            uid: if uuid { observation().uid } else { uid },
+            owner,
+            state: if paused { State::Paused } else { State::Running },
+            version: version.parse().unwrap(),
+            ip,
+            token: None,
+            require_traffic_auth: auth,
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_packed_comes_back(observed in any_observation()) {
+        assert_same(&Route::build(observed.clone(), 1, 0, 0), &observed);
+    }
+}

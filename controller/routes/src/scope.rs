@@ -1,0 +1,152 @@
+//! Whose objects are whose: the scope of a list, and the claims of scopes on objects.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use crate::key::RawKey;
+
+/// What one list or watch covers: a provider's objects in one namespace or all, that match a selector.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Scope(Arc<Parts>);
+
+#[derive(PartialEq, Eq, Hash)]
+struct Parts {
+    provider: Box<str>,
+    namespace: Option<Box<str>>,
+    selector: Box<str>,
+}
+
+impl Scope {
+    /// A scope; no namespace is all of them, an empty selector is every object.
+    pub fn new(provider: &str, namespace: Option<&str>, selector: &str) -> Self {
+        Self(Arc::new(Parts {
+            provider: provider.into(),
+            namespace: namespace.map(Into::into),
+            selector: selector.into(),
+        }))
+    }
+
+    /// Whether a complete list of this scope must name `key` if the object exists. A selector cannot be known from a key: such a scope
+    /// covers nothing by itself and speaks only of what it has seen.
+    pub(crate) fn covers(&self, key: RawKey<'_>) -> bool {
+        self.0.selector.is_empty()
+            && self.0.provider.as_bytes() == key.provider
+            && self.0.namespace.as_ref().is_none_or(|namespace| namespace.as_bytes() == key.namespace)
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Parts { provider, namespace, selector } = &*self.0;
+        write!(f, "{provider}:{}[{selector}]", namespace.as_deref().unwrap_or("*"))
+    }
+}
+
+/// A scope by number.
+pub(crate) type ScopeNumber = u32;
+
+/// A set of scopes, by number: the sets that occur are few and each is kept once, so an object's claims cost it four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimSet(NonZeroU32);
+
+impl ClaimSet {
+    /// Nobody's.
+    pub(crate) const NONE: Self = Self(NonZeroU32::MIN);
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::NONE
+    }
+
+    fn at(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Every scope and every set of scopes ever used. Sources are configured, not taken from messages, so both stay few.
+pub(crate) struct Scopes {
+    numbers: HashMap<Scope, ScopeNumber>,
+    sets: Vec<Box<[ScopeNumber]>>,
+    set_numbers: HashMap<Box<[ScopeNumber]>, ClaimSet>,
+}
+
+impl Scopes {
+    pub(crate) fn new() -> Self {
+        let nobody: Box<[ScopeNumber]> = Box::default();
+        Self {
+            numbers: HashMap::new(),
+            sets: vec![nobody.clone()],
+            set_numbers: HashMap::from([(nobody, ClaimSet::NONE)]),
+        }
+    }
+
+    pub(crate) fn number(&mut self, scope: &Scope) -> ScopeNumber {
+        if let Some(&number) = self.numbers.get(scope) {
+            return number;
+        }
+        let number = ScopeNumber::try_from(self.numbers.len()).unwrap_or(ScopeNumber::MAX);
+        self.numbers.insert(scope.clone(), number);
+        number
+    }
+
+    pub(crate) fn contains(&self, claims: ClaimSet, scope: ScopeNumber) -> bool {
+        self.sets[claims.at()].contains(&scope)
+    }
+
+    pub(crate) fn with(&mut self, claims: ClaimSet, scope: ScopeNumber) -> ClaimSet {
+        let set = &self.sets[claims.at()];
+        let Err(at) = set.binary_search(&scope) else { return claims };
+        let mut more = set.to_vec();
+        more.insert(at, scope);
+        self.intern(more)
+    }
+
+    pub(crate) fn without(&mut self, claims: ClaimSet, scope: ScopeNumber) -> ClaimSet {
+        let rest = self.sets[claims.at()].iter().copied().filter(|&other| other != scope).collect();
+        self.intern(rest)
+    }
+
+    fn intern(&mut self, set: Vec<ScopeNumber>) -> ClaimSet {
+        if let Some(&number) = self.set_numbers.get(set.as_slice()) {
+            return number;
+        }
+        self.sets.push(set.clone().into());
+        let number = u32::try_from(self.sets.len()).ok().and_then(NonZeroU32::new);
+        let number = ClaimSet(number.expect("there are few sets"));
+        self.set_numbers.insert(set.into(), number);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ObjectKey;
+
+    #[test]
+    fn a_scope_without_selector_covers_its_provider_and_namespace() {
+        let key = ObjectKey::new("kruise", "a", "x").unwrap();
+        let covers = |scope: Scope| scope.covers(key.raw());
+        assert!(covers(Scope::new("kruise", None, "")));
+        assert!(covers(Scope::new("kruise", Some("a"), "")));
+        assert!(!covers(Scope::new("kruise", Some("b"), "")));
+        assert!(!covers(Scope::new("file", None, "")));
+        assert!(!covers(Scope::new("kruise", None, "shard=1")));
+    }
+
+    #[test]
+    fn equal_claims_are_one_set_whatever_the_order() {
+        let mut scopes = Scopes::new();
+        let [a, b] = ["a", "b"].map(|name| scopes.number(&Scope::new(name, None, "")));
+        let nobody = ClaimSet::NONE;
+        let (only_a, only_b) = (scopes.with(nobody, a), scopes.with(nobody, b));
+        assert_eq!(scopes.with(only_a, b), scopes.with(only_b, a));
+        let both = scopes.with(only_a, b);
+        assert!(scopes.contains(both, a) && scopes.contains(both, b) && !scopes.contains(only_a, b));
+        assert_eq!(scopes.without(both, b), only_a);
+        assert_eq!(scopes.without(only_a, a), nobody);
+        assert_eq!(scopes.without(only_a, b), only_a);
+        assert!(scopes.without(only_a, a).is_empty());
+    }
+}

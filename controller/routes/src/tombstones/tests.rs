@@ -1,0 +1,106 @@
+use super::*;
+use proptest::prelude::*;
+
+fn key(number: u8) -> ObjectKey {
+    ObjectKey::new("p", "n", &format!("x{number}")).unwrap()
+}
+
+fn version(number: u64) -> Version {
+    number.to_string().parse().unwrap()
+}
+
+fn versions(tombstones: &Tombstones) -> Vec<(u8, String)> {
+    (0..=u8::MAX)
+        .filter_map(|n| Some((n, tombstones.version(tombstones.find(key(n).raw())?).to_string())))
+        .collect()
+}
+
+#[test]
+fn at_the_cap_the_lowest_version_goes() {
+    let mut tombstones = Tombstones::new(2);
+    assert!(!tombstones.bury(key(1), version(20), 0));
+    assert!(!tombstones.bury(key(2), version(10), 0));
+    assert!(tombstones.bury(key(3), version(15), 0), "10 is lost");
+    assert_eq!(versions(&tombstones), [(1, "20".into()), (3, "15".into())]);
+    assert!(tombstones.bury(key(4), version(5), 0), "5 is the lowest itself");
+    assert_eq!(versions(&tombstones), [(1, "20".into()), (3, "15".into())]);
+}
+
+#[test]
+fn of_equal_versions_the_oldest_goes() {
+    let mut tombstones = Tombstones::new(2);
+    for number in [1, 2, 3] {
+        tombstones.bury(key(number), version(7), 0);
+    }
+    assert_eq!(versions(&tombstones), [(2, "7".into()), (3, "7".into())]);
+}
+
+#[test]
+fn a_cap_of_nothing_keeps_nothing() {
+    let mut tombstones = Tombstones::new(0);
+    assert!(tombstones.bury(key(1), version(1), 0));
+    assert_eq!(tombstones.len(), 0);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Delete(u8, u64),
+    Remove(u8),
+    Expire(u64, usize),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0u8..24, 1u64..12).prop_map(|(n, v)| Step::Delete(n, v)),
+        2 => (0u8..24).prop_map(Step::Remove),
+        1 => (0u64..8, 1usize..6).prop_map(|(passed, most)| Step::Expire(passed, most)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_list_and_the_heap_do_what_sorting_would(steps in prop::collection::vec(any_step(), 0..120)) {
+        const CAP: usize = 9;
+        let mut tombstones = Tombstones::new(CAP);
+        // (key, version, deadline) in the order of making.
+        let mut naive: Vec<(u8, u64, u64)> = Vec::new();
+        let mut now = 0;
+        for step in steps {
+            match step {
+                Step::Delete(n, v) => {
+                    if let Some(known) = naive.iter_mut().find(|known| known.0 == n) {
+                        if v > known.1 {
+                            known.1 = v;
+                            let slot = tombstones.find(key(n).raw()).unwrap();
+                            tombstones.raise(slot, version(v));
+                        }
+                    } else {
+                        naive.push((n, v, now + 5));
+                        let lost = naive.len() > CAP;
+                        if lost {
+                            let lowest = (0..naive.len()).min_by_key(|&at| (naive[at].1, at)).unwrap();
+                            naive.remove(lowest);
+                        }
+                        prop_assert_eq!(tombstones.bury(key(n), version(v), now + 5), lost);
+                    }
+                }
+                Step::Remove(n) => {
+                    if let Some(slot) = tombstones.find(key(n).raw()) {
+                        tombstones.remove(slot);
+                    }
+                    naive.retain(|known| known.0 != n);
+                }
+                Step::Expire(passed, most) => {
+                    now += passed;
+                    let over = naive.iter().take(most).take_while(|known| known.2 <= now).count();
+                    prop_assert_eq!(tombstones.expire(now, most), over);
+                    naive.drain(..over);
+                }
+            }
+            let mut expected: Vec<_> = naive.iter().map(|known| (known.0, known.1.to_string())).collect();
+            expected.sort();
+            prop_assert_eq!(versions(&tombstones), expected);
+            prop_assert_eq!(tombstones.len(), naive.len());
+        }
+    }
+}

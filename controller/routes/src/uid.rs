@@ -1,0 +1,143 @@
+//! UIDs without their cost: the canonical text of a UUID is kept as its 16 bytes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::str;
+
+/// A route's UID. It is a string (it derefs to one); where the route keeps 16 bytes, the text is made on the stack.
+#[derive(Clone, Copy)]
+pub struct Uid<'a>(Repr<'a>);
+
+#[derive(Clone, Copy)]
+enum Repr<'a> {
+    Text(&'a str),
+    Uuid([u8; UUID_TEXT]),
+}
+
+const UUID_TEXT: usize = 36;
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
+
+/// The 16 bytes of `text`, if it is a UUID in the one spelling that [`Uid::from_uuid`] gives back.
+pub(crate) fn pack_uuid(text: &str) -> Option<[u8; 16]> {
+    let text = text.as_bytes();
+    if text.len() != UUID_TEXT || HYPHENS.iter().any(|&at| text[at] != b'-') {
+        return None;
+    }
+    let mut digits = text.iter().enumerate().filter(|(at, _)| !HYPHENS.contains(at)).map(|(_, &byte)| byte);
+    let mut packed = [0; 16];
+    for byte in &mut packed {
+        *byte = (hex(digits.next()?)? << 4) | hex(digits.next()?)?;
+    }
+    Some(packed)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        // Lower case only: another spelling is another UID and must come back as it was.
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+impl<'a> Uid<'a> {
+    pub(crate) fn from_text(text: &'a str) -> Self {
+        Self(Repr::Text(text))
+    }
+
+    pub(crate) fn from_uuid(packed: &[u8]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = [b'-'; UUID_TEXT];
+        let mut at = 0;
+        for byte in packed.iter().take(16) {
+            if HYPHENS.contains(&at) {
+                at += 1;
+            }
+            text[at] = DIGITS[usize::from(byte >> 4)];
+            text[at + 1] = DIGITS[usize::from(byte & 15)];
+            at += 2;
+        }
+        Self(Repr::Uuid(text))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Repr::Text(text) => text,
+            Repr::Uuid(text) => str::from_utf8(text).unwrap_or_default(),
+        }
+    }
+}
+
+impl Deref for Uid<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsRef<str> for Uid<'_> {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq for Uid<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Uid<'_> {}
+
+impl PartialEq<str> for Uid<'_> {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Uid<'_> {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl fmt::Display for Uid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for Uid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_comes_back_as_it_was() {
+        let text = "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b";
+        let packed = pack_uuid(text).unwrap();
+        assert_eq!(Uid::from_uuid(&packed), text);
+    }
+
+    #[test]
+    fn what_would_come_back_otherwise_is_not_packed() {
+        for text in [
+            "8C1F03A2-0b4d-4e5f-9a6b-7c8d9e0f1a2b",
+            "8c1f03a2_0b4d-4e5f-9a6b-7c8d9e0f1a2b",
+            "8c1f03a20-b4d-4e5f-9a6b-7c8d9e0f1a2b",
+            "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2",
+            "g c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2",
+            "éc1f03a-0b4d-4e5f-9a6b-7c8d9e0f1a2b0",
+            "",
+        ] {
+            assert_eq!(pack_uuid(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The writer's end: every mutation of every source passes its lock, which no reader takes.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::reader::Shared;
+use crate::table::Table;
+use crate::{Changes, ObjectKey, Observation, Outcome, Relist, RouteReader, Scope, Version};
+
+// How much a sweep does in all, and before it lets others in.
+const SWEEP: usize = 10_000;
+const SWEEP_STEP: usize = 500;
+
+/// Changes a table. Cheap to clone, one for each source; none of its calls waits for anything but another writer's call.
+#[derive(Clone)]
+pub struct RouteWriter(Arc<Writer>);
+
+struct Writer {
+    shared: Arc<Shared>,
+    table: Mutex<Table>,
+}
+
+impl RouteWriter {
+    pub(crate) fn new(shared: Arc<Shared>, table: Table) -> Self {
+        Self(Arc::new(Writer { shared, table: Mutex::new(table) }))
+    }
+
+    /// Applies what a source saw. A state that is not kept ([`verdict`](crate::verdict)) makes it a delete at its version.
+    pub fn apply(&self, observed: Observation) -> Outcome {
+        self.with(|table, shared| table.apply(shared, observed, None))
+    }
+
+    /// The same, noting that `scope` saw the object: for the events of a watch, so that its next relist answers for them too. Needed
+    /// where the scope has a selector; without one it answers for everything it covers.
+    pub fn apply_in(&self, scope: &Scope, observed: Observation) -> Outcome {
+        self.with(|table, shared| {
+            let scope = table.scopes.number(scope);
+            table.apply(shared, observed, Some(scope))
+        })
+    }
+
+    /// Deletes an object at a version, or, where the source lost it, at the version the table has. The route is out of readers' sight
+    /// when this returns, and nothing as old brings it back while the tombstone lives. Leaves a tombstone also for an object never
+    /// seen; without a version there is nothing to leave.
+    pub fn delete(&self, key: &ObjectKey, version: Option<Version>) -> Outcome {
+        self.with(|table, shared| table.delete(shared, key, version))
+    }
+
+    /// Begins a relist of a scope at a list's version. Ends any relist of the same scope that is under way.
+    pub fn begin_relist(&self, scope: Scope, version: Version) -> Relist {
+        Relist::begin(self.clone(), scope, version)
+    }
+
+    /// The first list of every source is in: readers may serve.
+    pub fn set_ready(&self) {
+        // Whoever sees it set sees every route that was there before.
+        self.0.shared.ready.store(true, Ordering::Release);
+    }
+
+    /// Forgets tombstones whose time is over, some ten thousand at most, and says how many. Call it on a timer; a tombstone holds until
+    /// it is swept.
+    pub fn sweep(&self) -> usize {
+        let mut swept = 0;
+        while swept < SWEEP {
+            let step = self.with(|table, shared| table.expire(shared, SWEEP_STEP));
+            swept += step;
+            if step < SWEEP_STEP {
+                break;
+            }
+        }
+        swept
+    }
+
+    /// A reader of this table.
+    pub fn reader(&self) -> RouteReader {
+        RouteReader(Arc::clone(&self.0.shared))
+    }
+
+    /// Subscribes to every later change of a served ID, with a queue of `capacity` changes.
+    pub fn subscribe(&self, capacity: usize) -> Changes {
+        self.with(|table, _| table.feed.subscribe(capacity))
+    }
+
+    /// Runs `change` under the lock and wakes subscribers after it. A panic under the lock would be a bug of ours; the table then goes on
+    /// with what is done rather than stop every writer.
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Table, &Shared) -> R) -> R {
+        let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut table, &self.0.shared);
+        let wakers = table.feed.take_wakers();
+        drop(table);
+        for waker in wakers {
+            waker();
+        }
+        result
+    }
+}
+
+impl fmt::Debug for RouteWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RouteWriter").field("counts", &self.0.shared.counters.read()).finish()
+    }
+}

@@ -1,0 +1,143 @@
+//! Delivery: messages of true histories, reordered, doubled, some lost, by one writer or several at once.
+//!
+//! IDs are each object's own here, though an object may change its ID. Where two objects contest one, the later claim serves, and
+//! "later" is a matter of delivery by definition.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use proptest::prelude::*;
+use sandgate_routes::{Filter, Observation, RouteReader, RouteTable, State};
+
+use crate::fixture::{Bench, sandbox, table, version};
+
+/// What happened to one object, in order: states with growing versions, dead ones among them, and new lives after them.
+fn any_history(object: usize) -> impl Strategy<Value = Vec<Observation>> {
+    let event = (1u64..4, prop::sample::select(State::ALL.to_vec()), 0u8..2);
+    prop::collection::vec(event, 1..8).prop_map(move |events| {
+        let (mut at, mut life) = (0, 0);
+        let mut history = Vec::new();
+        for (step, state, id) in events {
+            at += step;
+            let mut observed = sandbox(&format!("o{object}"))
+                .called(&format!("o{object}-{id}"))
+                .with_uid(&format!("o{object}-life-{life}"))
+                .being(state);
+            observed.0.owner = format!("o{object} at {at}");
+            life += u64::from(state == State::Dead);
+            history.push(observed.at(at));
+        }
+        history
+    })
+}
+
+fn any_histories() -> impl Strategy<Value = Vec<Vec<Observation>>> {
+    (any_history(0), any_history(1), any_history(2), any_history(3)).prop_map(|(a, b, c, d)| vec![a, b, c, d])
+}
+
+/// Every message at least once, some twice, in any order.
+fn any_delivery() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observation>)> {
+    (any_histories(), any::<prop::sample::Index>()).prop_flat_map(|(histories, extra)| {
+        let mut messages = histories.concat();
+        let doubled = messages[..=extra.index(messages.len())].to_vec();
+        messages.extend(doubled);
+        (Just(histories), Just(messages).prop_shuffle())
+    })
+}
+
+type Seen = BTreeMap<String, (String, String, State, String)>;
+
+fn seen(reader: &RouteReader) -> Seen {
+    let describe = |route: &sandgate_routes::Route| {
+        (route.uid().to_string(), route.owner().to_owned(), route.state(), route.version().to_string())
+    };
+    let page = reader.page(&Filter::default(), None, 1_000);
+    page.routes.iter().map(|route| (route.id().to_owned(), describe(route))).collect()
+}
+
+/// What a table must show that has heard of all of it.
+fn truth(histories: &[Vec<Observation>]) -> Seen {
+    let last = histories.iter().filter_map(|history| history.last()).filter(|last| last.state != State::Dead);
+    last.map(|o| (o.id.clone(), (o.uid.clone(), o.owner.clone(), o.state, o.version.to_string()))).collect()
+}
+
+fn assert_dead_stay_dead(table: &Bench, delivered: &[Observation]) {
+    for route in &table.reader.page(&Filter::default(), None, 1_000).routes {
+        let newest_death = delivered
+            .iter()
+            .filter(|observed| observed.state == State::Dead && route.key() == observed.key)
+            .map(|observed| &observed.version)
+            .max();
+        assert!(
+            newest_death.is_none_or(|death| *death < route.version()),
+            "{route:?} is back from {newest_death:?}"
+        );
+    }
+}
+
+const CASES: u32 = if cfg!(miri) { 2 } else { 200 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_messages_in_any_order_make_the_same_table((histories, messages) in any_delivery()) {
+        let table = table();
+        for message in &messages {
+            table.writer.apply(message.clone());
+        }
+        prop_assert_eq!(seen(&table.reader), truth(&histories));
+    }
+
+    #[test]
+    fn no_stale_message_makes_a_dead_object_visible_in_its_tombstone_s_life(
+        (_, messages) in any_delivery(), lost in prop::collection::vec(any::<bool>(), 64), seconds in 0u64..20,
+    ) {
+        let table = table();
+        let mut delivered = Vec::new();
+        for (message, lost) in messages.into_iter().zip(lost) {
+            if lost {
+                continue;
+            }
+            table.writer.apply(message.clone());
+            delivered.push(message);
+            table.pass(seconds.min(590 / 64));
+            table.writer.sweep();
+            assert_dead_stay_dead(&table, &delivered);
+        }
+    }
+
+    #[test]
+    fn a_relist_makes_up_for_whatever_was_lost(
+        (histories, messages) in any_delivery(), lost in prop::collection::vec(any::<bool>(), 64), before in any::<prop::sample::Index>(),
+    ) {
+        let table = table();
+        let survivors: Vec<_> = messages.into_iter().zip(lost).filter(|(_, lost)| !lost).map(|(m, _)| m).collect();
+        let (early, late) = survivors.split_at(before.index(survivors.len() + 1));
+        early.iter().for_each(|message| drop(table.writer.apply(message.clone())));
+        // The list is of the end of all histories; what comes late is of their past.
+        let mut relist = table.writer.begin_relist(crate::fixture::everything(), version(1_000));
+        for last in histories.iter().filter_map(|history| history.last()).filter(|last| last.state != State::Dead) {
+            relist.observe(last.clone());
+        }
+        relist.commit();
+        prop_assert_eq!(seen(&table.reader), truth(&histories));
+        let known: Vec<_> = early.iter().map(|message| message.key.clone()).collect();
+        for message in late.iter().filter(|message| known.contains(&message.key)) {
+            table.writer.apply(message.clone());
+        }
+        prop_assert_eq!(seen(&table.reader), truth(&histories));
+    }
+
+    #[test]
+    fn writers_at_once_end_as_one_writer((histories, messages) in any_delivery()) {
+        let (writer, reader) = RouteTable::new(Default::default());
+        thread::scope(|scope| {
+            for share in messages.chunks(messages.len().div_ceil(3)) {
+                let writer = writer.clone();
+                scope.spawn(move || share.iter().for_each(|message| drop(writer.apply(message.clone()))));
+            }
+        });
+        prop_assert_eq!(seen(&reader), truth(&histories));
+    }
+}

@@ -1,0 +1,17 @@
+//! What the table promises, as its users see it.
+
+#![forbid(unsafe_code)]
+
+mod bad_input;
+mod changes;
+mod convergence;
+mod fixture;
+mod identities;
+mod model;
+mod model_check;
+mod order;
+mod pages;
+mod relists;
+mod scenarios;
+mod stress;
+mod tombstones;

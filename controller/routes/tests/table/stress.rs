@@ -1,0 +1,157 @@
+//! Real threads: readers that spin, three writers, relists, sweeps, a subscriber, all at once for a while.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sandgate_routes::{
+    Limits, Notice, Observation, Route, RouteReader, RouteTable, RouteWriter, State, Version,
+};
+
+use crate::fixture::{everything, key, sandbox, version};
+
+const OBJECTS: u64 = 64;
+const TIME: Duration = if cfg!(miri) { Duration::from_millis(20) } else { Duration::from_millis(2_500) };
+
+/// One object at one version: everything about it tells its version, so that a blend of two would show. Now and then it has another ID
+/// or another UID.
+fn observed(object: u64, at: u64) -> Observation {
+    let ip = [10, (at >> 16) as u8, (at >> 8) as u8, at as u8];
+    sandbox(&format!("o{object}"))
+        .called(&id(object, at / 7 % 2))
+        .with_uid(&format!("o{object}-{}", at / 64))
+        .owned_by(&at.to_string())
+        .with_ip(Some(ip.into()))
+        .at(at)
+}
+
+fn id(object: u64, which: u64) -> String {
+    format!("o{object}-{which}")
+}
+
+fn number(version: &Version) -> u64 {
+    version.to_string().parse().unwrap()
+}
+
+fn assert_whole(route: &Route) -> (u64, u64) {
+    let at = number(&route.version());
+    let object = route.key().name()[1..].parse().unwrap();
+    let expected = observed(object, at);
+    assert_eq!(route.id(), expected.id);
+    assert_eq!(route.uid(), expected.uid.as_str());
+    assert_eq!((route.owner(), route.ip(), route.state()), (&*expected.owner, expected.ip, State::Running));
+    (object, at)
+}
+
+fn read(reader: &RouteReader, stop: &AtomicBool) -> u64 {
+    let mut newest = HashMap::new();
+    let mut identities: HashMap<u64, String> = HashMap::new();
+    let mut reads = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for asked in 0..OBJECTS * 2 {
+            let pin = reader.pin();
+            let Some(route) = pin.get(&id(asked / 2, asked % 2)) else { continue };
+            let (object, at) = assert_whole(route);
+            assert_eq!(object, asked / 2);
+            let before = newest.insert(object, at).unwrap_or(0);
+            assert!(at >= before, "object {object} went from {before} back to {at}");
+            let uid = identities.entry(route.identity()).or_insert_with(|| route.uid().to_string());
+            assert_eq!(route.uid(), uid.as_str(), "one identity, one UID");
+            reads += 1;
+        }
+    }
+    reads
+}
+
+/// Sends each object's versions, most of them late and some twice, and deletes; what it deleted must be gone when it looks.
+fn write(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool, seed: u64) -> u64 {
+    let reader = writer.reader();
+    let mut random = seed;
+    let mut writes = 0;
+    while !stop.load(Ordering::Relaxed) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (object, late) = ((random >> 33) % OBJECTS, (random >> 50) % 40);
+        let at = clock.fetch_add(1, Ordering::Relaxed).saturating_sub(late).max(1);
+        if random >> 60 == 0 {
+            writer.delete(&key(&format!("o{object}")), Some(version(at)));
+            for which in 0..2 {
+                let found = reader.get(&id(object, which));
+                assert!(
+                    found.is_none_or(|route| number(&route.version()) > at),
+                    "served after its delete at {at}"
+                );
+            }
+        } else {
+            writer.apply(observed(object, at));
+        }
+        writes += 1;
+    }
+    writes
+}
+
+fn relist(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool) -> u64 {
+    let mut relists = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let at = clock.fetch_add(1, Ordering::Relaxed);
+        let mut relist = writer.begin_relist(everything(), version(at));
+        for object in (0..OBJECTS).filter(|object| !(object + relists).is_multiple_of(5)) {
+            relist.observe(observed(object, at.saturating_sub(20).max(1)));
+        }
+        if relists % 4 == 3 {
+            drop(relist);
+        } else {
+            relist.commit();
+        }
+        writer.sweep();
+        relists += 1;
+    }
+    relists
+}
+
+#[test]
+fn readers_see_each_object_whole_and_never_going_back() {
+    // Tombstones must outlive the run: forgetting one is the only way back.
+    let (writer, reader) = RouteTable::new(Limits::default());
+    let (clock, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+    let (clock, stop) = (&clock, &stop);
+    let mut changes = writer.subscribe(64);
+    thread::scope(|scope| {
+        let readers = [0, 1].map(|_| scope.spawn(|| read(&reader, stop)));
+        let writers = [1, 2, 3].map(|seed| {
+            let writer = writer.clone();
+            scope.spawn(move || write(&writer, clock, stop, seed))
+        });
+        let relister = scope.spawn(|| relist(&writer, clock, stop));
+        let subscriber = scope.spawn(move || {
+            let mut heard = 0u64;
+            while !stop.load(Ordering::Relaxed) {
+                if let Some(Notice::Changed(change)) = changes.recv_timeout(Duration::from_millis(10)) {
+                    for route in change.after().into_iter().chain(change.before()) {
+                        assert_whole(route);
+                    }
+                    heard += 1;
+                }
+            }
+            heard
+        });
+        let end = Instant::now() + TIME;
+        while Instant::now() < end && !readers.iter().any(|reader| reader.is_finished()) {
+            thread::yield_now();
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        stop.store(true, Ordering::Relaxed);
+        for reader in readers {
+            assert!(reader.join().unwrap() > 0);
+        }
+        for writer in writers {
+            assert!(writer.join().unwrap() > 0);
+        }
+        assert!(relister.join().unwrap() > 0);
+        assert!(subscriber.join().unwrap() > 0);
+    });
+    let counts = reader.counts();
+    assert!(counts.applied > 0 && counts.stale > 0, "{counts:?}");
+    assert!(counts.objects + counts.tombstones <= OBJECTS, "{counts:?}");
+    assert_eq!(counts.routes, counts.objects, "no ID is contested here: {counts:?}");
+}
