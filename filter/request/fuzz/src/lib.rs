@@ -1,0 +1,104 @@
+//! What the fuzz targets share: a request made of fuzzed bytes, and what must hold for every request.
+#![forbid(unsafe_code)]
+
+use sandgate_request::{
+    Address, FilterConfig, Form, Headers, Part, Recognition, StepOutcome, explain, recognise,
+};
+use sandgate_routes::is_valid_id;
+
+/// A request written as lines of `name: value`. What has no name is dropped.
+pub struct Request<'a>(Vec<(&'a [u8], &'a [u8])>);
+
+impl<'a> Request<'a> {
+    /// Reads the lines.
+    pub fn parse(data: &'a [u8]) -> Self {
+        let line = |line: &'a [u8]| {
+            let colon = line.iter().skip(1).position(|byte| *byte == b':')? + 1;
+            Some((&line[..colon], line[colon + 1..].trim_ascii_start()))
+        };
+        Self(data.split(|byte| *byte == b'\n').filter_map(line).collect())
+    }
+
+    /// A request with one header.
+    pub fn of(name: &'a str, value: &'a [u8]) -> Self {
+        Self(vec![(name.as_bytes(), value)])
+    }
+}
+
+impl Headers for Request<'_> {
+    fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        f(self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value))
+    }
+}
+
+/// Recognises a request and checks what holds for all of them.
+pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
+    let found = recognise(request, config);
+    if let Recognition::Addressed(address) = &found {
+        assert!(is_valid_id(address.id().as_bytes()), "an invalid ID: {address:?}");
+        assert!(address.port() > 0, "port 0: {address:?}");
+        let path = request.with(":path", |path| path.map(<[u8]>::to_vec));
+        match path.as_deref().and_then(|path| address.rewrite(path)) {
+            Some(rewritten) => {
+                let original = path.as_deref().unwrap_or_default();
+                assert_eq!(rebuilt(address, original, &rewritten), original, "{address:?}");
+            }
+            None => assert!(!address.rewrites_path(), "no path for {address:?}"),
+        }
+    }
+    let settled = explain(request, config)
+        .into_iter()
+        .find(|step| !matches!(step.outcome, StepOutcome::Off | StepOutcome::Absent));
+    let explained = match settled.map(|step| (step.form, step.outcome)) {
+        Some((_, StepOutcome::Addressed(address))) => Recognition::Addressed(*address),
+        Some((form, StepOutcome::Malformed(part))) => Recognition::Malformed { form, part },
+        _ => Recognition::Unaddressed,
+    };
+    assert_eq!(found, explained, "recognised and explained differ");
+    found
+}
+
+/// The client's path, put together again from the address and the path for the sandbox.
+fn rebuilt(address: &Address, original: &[u8], rewritten: &[u8]) -> Vec<u8> {
+    let lead = if address.form() == Form::KruisePath { "/kruise/" } else { "/" };
+    let mut path = format!("{lead}{}/{}", address.id(), address.port()).into_bytes();
+    assert_eq!(rewritten.first(), Some(&b'/'), "a path that does not begin with a slash");
+    let slash_was_there = original.get(path.len()) == Some(&b'/');
+    path.extend_from_slice(if slash_was_there { rewritten } else { &rewritten[1..] });
+    path
+}
+
+/// An address, or the part that is wrong, in values that are easily compared.
+pub type Reading = Result<(Form, String, u16), (Form, Part)>;
+
+/// A config for a target.
+pub fn config(json: &str) -> FilterConfig {
+    FilterConfig::parse(json.as_bytes()).expect("the config of a target is valid")
+}
+
+/// A second opinion on ports, by the standard library.
+pub fn port(text: &str) -> Result<u16, Part> {
+    match text.parse::<u16>() {
+        Ok(port) if port > 0 && port.to_string() == text => Ok(port),
+        _ => Err(Part::Port),
+    }
+}
+
+/// A second opinion on an ID and a port, in the words of a recognition.
+pub fn expected(form: Form, id: &str, port: Result<u16, Part>) -> Reading {
+    if !is_valid_id(id.as_bytes()) {
+        return Err((form, Part::Id));
+    }
+    port.map(|port| (form, id.to_owned(), port)).map_err(|part| (form, part))
+}
+
+/// A recognition in the words of [`expected`]; `None` if the request addresses no sandbox.
+pub fn summary(found: &Recognition) -> Option<Reading> {
+    match found {
+        Recognition::Addressed(address) => {
+            Some(Ok((address.form(), address.id().to_owned(), address.port())))
+        }
+        Recognition::Malformed { form, part } => Some(Err((*form, *part))),
+        Recognition::Unaddressed => None,
+    }
+}

@@ -1,0 +1,156 @@
+use super::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed, raw::RawConfig};
+
+mod schema;
+
+fn error(json: &str) -> String {
+    FilterConfig::parse(json.as_bytes()).expect_err(json).to_string()
+}
+
+#[test]
+fn nothing_and_an_empty_object_are_the_defaults() {
+    let defaults = format!("{:?}", FilterConfig::default());
+    for input in ["", " \n", "{}", r#"{"dialects":{}}"#, r#"{"dialects":{"kruise":{},"opensandbox":{}}}"#] {
+        let config = FilterConfig::parse(input.as_bytes()).expect(input);
+        assert_eq!(format!("{config:?}"), defaults, "{input:?}");
+    }
+    let config = FilterConfig::default();
+    assert!(config.kruise.path && config.kruise.headers && config.kruise.host);
+    assert!(config.opensandbox.path && config.opensandbox.headers && config.opensandbox.host);
+    assert!(config.agent_sandbox.enabled && config.domains.is_empty());
+    assert_eq!(config.kruise.id_header, "e2b-sandbox-id");
+    assert_eq!(config.kruise.port_header, "e2b-sandbox-port");
+    assert_eq!((config.kruise.default_port, config.agent_sandbox.default_port), (49983, 8888));
+    assert_eq!(config.agent_sandbox.default_namespace, "default");
+    assert_eq!(config.host_header, ":authority");
+    assert_eq!(config.unaddressed(), Unaddressed::Pass);
+    assert!(!config.enable_auth() && !config.clear_route_cache());
+}
+
+#[test]
+fn the_defaults_written_out_are_a_config_with_the_same_meaning() {
+    let written = serde_json::to_vec(&RawConfig::default()).expect("the defaults serialize");
+    let config = FilterConfig::parse(&written).expect("the defaults parse");
+    assert_eq!(format!("{config:?}"), format!("{:?}", FilterConfig::default()));
+}
+
+#[test]
+fn every_key_can_be_set() {
+    let config = FilterConfig::parse(
+        br#"{
+          "dialects": {
+            "kruise": {"enabled": true, "path": false, "headers": true, "host": false,
+              "sandbox-header-name": "X-Box", "sandbox-port-header": "X-Box-Port", "default-port": "8080"},
+            "agent-sandbox": {"enabled": false, "default-namespace": "team-1", "default-port": 81},
+            "opensandbox": {"enabled": true, "headers": false, "host": true, "path": false}
+          },
+          "host-header-name": "X-Forwarded-Host",
+          "domains": ["b.example", ".Sandboxes.B.example", "a.example", "A.Example"],
+          "unaddressed": "refuse", "enable-auth": true, "clear-route-cache": true
+        }"#,
+    )
+    .expect("the config is valid");
+    assert!(!config.kruise.path && config.kruise.headers && !config.kruise.host);
+    assert_eq!(config.kruise.id_header, "x-box");
+    assert_eq!(config.kruise.port_header, "x-box-port");
+    assert_eq!(config.kruise.default_port, 8080);
+    assert!(!config.agent_sandbox.enabled);
+    assert_eq!(config.agent_sandbox.default_namespace, "team-1");
+    assert_eq!(config.agent_sandbox.default_port, 81);
+    assert!(!config.opensandbox.headers && config.opensandbox.host && !config.opensandbox.path);
+    assert_eq!(config.host_header, "x-forwarded-host");
+    assert_eq!(config.domains, ["sandboxes.b.example", "a.example", "b.example"]);
+    assert_eq!(config.unaddressed(), Unaddressed::Refuse);
+    assert!(config.enable_auth() && config.clear_route_cache());
+}
+
+#[test]
+fn a_dialect_that_is_off_is_off_in_every_form() {
+    let json = br#"{"dialects":{"kruise":{"enabled":false,"path":true},"opensandbox":{"enabled":false}}}"#;
+    let config = FilterConfig::parse(json).expect("the config is valid");
+    assert!(!config.kruise.path && !config.kruise.headers && !config.kruise.host);
+    assert!(!config.opensandbox.path && !config.opensandbox.headers && !config.opensandbox.host);
+}
+
+#[test]
+fn an_error_names_the_key_what_was_expected_and_what_was_found() {
+    let cases = [
+        (
+            r#"{"dialects":{"kruise":{"default-port":70000}}}"#,
+            ["dialects.kruise.default-port", "a port from 1 to 65535", "`70000`", "line 1 column"],
+        ),
+        (
+            r#"{"dialects":{"agent-sandbox":{"default-port":"0"}}}"#,
+            ["dialects.agent-sandbox.default-port", "a port from 1 to 65535", r#""0""#, "line 1"],
+        ),
+        (
+            r#"{"dialects":{"agent-sandbox":{"default-namespace":"Team"}}}"#,
+            ["dialects.agent-sandbox.default-namespace", "a namespace", r#""Team""#, "line 1"],
+        ),
+        (
+            r#"{"dialects":{"kruise":{"sandbox-header-name":"a b"}}}"#,
+            ["dialects.kruise.sandbox-header-name", "an HTTP header name", r#""a b""#, "line 1"],
+        ),
+        (
+            "{\n\"host-header-name\":\":path\"}",
+            ["host-header-name", "\":authority\"", r#"":path""#, "line 2 column"],
+        ),
+        (
+            "{\"domains\":[\"ok.example\",\n\"*.example.com\"]}",
+            ["domains[1]", "a DNS name", r#""*.example.com""#, "line 2"],
+        ),
+        (r#"{"unaddressed":"drop"}"#, ["unaddressed", "`pass` or `refuse`", "`drop`", "line 1"]),
+        (r#"{"enable-auth":"yes"}"#, ["enable-auth", "a boolean", r#"string "yes""#, "line 1"]),
+        (
+            r#"{"dialects":{"kruise":{"defalt-port":1}}}"#,
+            ["dialects.kruise.defalt-port", "`default-port`", "unknown field `defalt-port`", "line 1"],
+        ),
+        (
+            r#"{"dialect":{}}"#,
+            ["dialect:", "expected one of `dialects`", "unknown field `dialect`", "line 1"],
+        ),
+        (r#"{"dialects":{"kruise":true}}"#, ["dialects.kruise", "an object", "boolean `true`", "line 1"]),
+        (r#"{"enable-auth":true,"enable-auth":true}"#, ["enable-auth", "duplicate", "field", "line 1"]),
+        ("{\"enable-auth\":\n}", ["enable-auth", "expected value", "", "line 2 column 1"]),
+        (r#"{"enable-auth":true} x"#, ["top level", "trailing characters", "", "line 1 column 22"]),
+        (r#"{"":1}"#, [r#"filter config: "": "#, "expected one of `dialects`", "unknown field ``", "line 1"]),
+        ("[]", ["top level", "an object", "sequence", "line 1"]),
+    ];
+    for (json, parts) in cases {
+        let error = error(json);
+        for part in parts {
+            assert!(error.contains(part), "{json}: {part:?} is not in {error:?}");
+        }
+    }
+}
+
+#[test]
+fn header_names_must_differ_from_each_other_and_carry_no_secret() {
+    let same = error(r#"{"dialects":{"kruise":{"sandbox-port-header":"E2B-Sandbox-ID"}}}"#);
+    assert!(same.contains("dialects.kruise.sandbox-port-header"), "{same}");
+    assert!(same.contains("other than that of dialects.kruise.sandbox-header-name"), "{same}");
+    let host = error(r#"{"host-header-name":"e2b-sandbox-id"}"#);
+    assert!(host.contains("other than that of host-header-name"), "{host}");
+    for name in super::RESERVED {
+        for key in ["sandbox-header-name", "sandbox-port-header"] {
+            let error =
+                error(&format!(r#"{{"dialects":{{"kruise":{{"{key}":"{}"}}}}}}"#, name.to_uppercase()));
+            assert!(error.contains(key) && error.contains("carries no secret"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_oversized_config_is_refused_unread() {
+    let blank = " ".repeat(MAX_CONFIG);
+    assert!(FilterConfig::parse(blank.as_bytes()).is_ok());
+    let over = " ".repeat(MAX_CONFIG + 1);
+    let error = FilterConfig::parse(over.as_bytes()).expect_err("one byte too many");
+    assert!(matches!(error, ConfigError::TooLarge { found } if found == MAX_CONFIG + 1));
+    assert!(error.to_string().contains("at most 65536 bytes, found 65537"), "{error}");
+}
+
+#[test]
+fn an_error_does_not_repeat_all_of_a_long_value() {
+    let error = error(&format!(r#"{{"domains":["{}"]}}"#, "é".repeat(5000)));
+    assert!(error.len() < 500 && error.contains('…'), "{error}");
+}

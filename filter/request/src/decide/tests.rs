@@ -1,0 +1,207 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use sandgate_routes::{
+    Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
+};
+
+use super::{Decision, Refusal, decide};
+use crate::{Dialect, FilterConfig, Recognition, recognise};
+
+const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A sandbox `team/box` with the ID `box`, running, with no token.
+fn sandbox() -> Observation {
+    Observation {
+        key: ObjectKey::new("test", "team", "box").expect("the key is valid"),
+        id: "box".into(),
+        uid: "uid-1".into(),
+        owner: String::new(),
+        state: State::Running,
+        version: "1".parse::<Version>().expect("the version is valid"),
+        ip: Some(IP),
+        token: None,
+        require_traffic_auth: false,
+    }
+}
+
+fn table(sandboxes: impl IntoIterator<Item = Observation>) -> (RouteWriter, RouteReader) {
+    let (writer, reader) = RouteTable::new(Limits::default());
+    for sandbox in sandboxes {
+        assert!(writer.apply(sandbox).is_applied());
+    }
+    writer.set_ready();
+    (writer, reader)
+}
+
+/// `Ok` with the ID of the route that serves, or why none does.
+fn decided(reader: &RouteReader, config: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
+    let config = FilterConfig::parse(config.as_bytes()).expect("a config for a test is valid");
+    let Recognition::Addressed(address) = recognise(headers, &config) else {
+        panic!("{headers:?} is no address");
+    };
+    let ready = reader.is_ready();
+    match decide(&address, &reader.pin(), ready, headers, &config) {
+        Decision::Forward(route) => {
+            assert!(route.ip().is_some(), "what is forwarded has somewhere to go");
+            Ok(route.id().to_owned())
+        }
+        Decision::Refuse(refusal) => Err(refusal),
+    }
+}
+
+const AUTH: &str = r#"{"enable-auth":true}"#;
+const BOX: (&str, &str) = ("e2b-sandbox-id", "box");
+
+#[test]
+fn a_running_sandbox_is_forwarded_to() {
+    let (_writer, reader) = table([sandbox()]);
+    assert_eq!(decided(&reader, "", &[BOX]), Ok("box".into()));
+    assert_eq!(decided(&reader, "", &[("e2b-sandbox-id", "other")]), Err(Refusal::Unknown));
+}
+
+#[test]
+fn nothing_is_served_before_the_table_is_complete_not_even_what_is_in_it() {
+    let (writer, reader) = RouteTable::new(Limits::default());
+    assert!(writer.apply(sandbox()).is_applied());
+    assert_eq!(decided(&reader, "", &[BOX]), Err(Refusal::NotReady));
+    writer.set_ready();
+    assert_eq!(decided(&reader, "", &[BOX]), Ok("box".into()));
+}
+
+#[test]
+fn no_state_but_running_is_served() {
+    for state in [State::Creating, State::Available, State::Paused] {
+        let (_writer, reader) = table([Observation { state, ..sandbox() }]);
+        assert_eq!(decided(&reader, "", &[BOX]), Err(Refusal::NotRunning(state)));
+    }
+    let (_writer, reader) = table([Observation { ip: None, ..sandbox() }]);
+    assert_eq!(decided(&reader, "", &[BOX]), Err(Refusal::NotRunning(State::Creating)));
+    let (_writer, reader) = table([Observation { state: State::Dead, ..sandbox() }]);
+    assert_eq!(decided(&reader, "", &[BOX]), Err(Refusal::Unknown));
+}
+
+#[test]
+fn an_id_from_a_host_is_looked_up_as_sent_and_then_in_lower_case() {
+    let upper = || Observation {
+        key: ObjectKey::new("test", "team", "upper").expect("the key is valid"),
+        id: "BOX".into(),
+        uid: "uid-2".into(),
+        ..sandbox()
+    };
+    let (_writer, reader) = table([sandbox(), upper()]);
+    let host = |host| decided(&reader, "", &[(":authority", host)]);
+    assert_eq!(host("80-box.example.com"), Ok("box".into()));
+    assert_eq!(host("80-BOX.example.com"), Ok("BOX".into()));
+    assert_eq!(host("80-Box.example.com"), Ok("box".into()));
+    assert_eq!(host("Box-80.example.com"), Ok("box".into()));
+    assert_eq!(host("80-Boy.example.com"), Err(Refusal::Unknown));
+    assert_eq!(decided(&reader, "", &[("e2b-sandbox-id", "Box")]), Err(Refusal::Unknown));
+    assert_eq!(decided(&reader, "", &[(":path", "/kruise/Box/80/")]), Err(Refusal::Unknown));
+    let (_writer, reader) = table([upper()]);
+    assert_eq!(decided(&reader, "", &[(":authority", "80-box.example.com")]), Err(Refusal::Unknown));
+}
+
+#[test]
+fn an_agent_sandbox_request_gets_the_object_it_named_or_nothing() {
+    let object = |namespace: &str, name: &str| Observation {
+        key: ObjectKey::new("test", namespace, name).expect("the key is valid"),
+        id: "a--b--c".into(),
+        ..sandbox()
+    };
+    let ask = |reader: &RouteReader, namespace: &str, name: &str| {
+        decided(reader, "", &[("x-sandbox-id", name), ("x-sandbox-namespace", namespace)])
+    };
+    let (_writer, reader) = table([object("a", "b--c")]);
+    assert_eq!(ask(&reader, "a", "b--c"), Ok("a--b--c".into()));
+    assert_eq!(ask(&reader, "a--b", "c"), Err(Refusal::Unknown));
+    // An ID may be anything: here another object has taken one that looks composed.
+    let (_writer, reader) = table([object("x", "y")]);
+    assert_eq!(ask(&reader, "a", "b--c"), Err(Refusal::Unknown));
+    assert_eq!(decided(&reader, "", &[("e2b-sandbox-id", "a--b--c")]), Ok("a--b--c".into()));
+}
+
+#[test]
+fn a_uid_that_is_sent_must_be_the_sandboxs() {
+    let (_writer, reader) = table([Observation { id: "team--box".into(), ..sandbox() }]);
+    let ask = |extra: &[(&'static str, &'static str)]| {
+        let mut headers = vec![("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")];
+        headers.extend_from_slice(extra);
+        decided(&reader, "", &headers)
+    };
+    assert_eq!(ask(&[]), Ok("team--box".into()));
+    assert_eq!(ask(&[("x-sandbox-uid", "uid-1")]), Ok("team--box".into()));
+    for uid in ["uid-2", "UID-1", "uid-11", ""] {
+        assert_eq!(ask(&[("x-sandbox-uid", uid)]), Err(Refusal::Unknown), "{uid:?}");
+    }
+    // The header is agent-sandbox's; elsewhere it is the application's.
+    let kruise = [("e2b-sandbox-id", "team--box"), ("x-sandbox-uid", "uid-2")];
+    assert_eq!(decided(&reader, "", &kruise), Ok("team--box".into()));
+}
+
+#[test]
+fn with_auth_the_token_must_be_right_where_the_sandbox_has_one() {
+    let (_writer, reader) = table([Observation { token: Some(Secret::new("s3cret")), ..sandbox() }]);
+    let kruise = |config, token: Option<&'static str>| {
+        let mut headers = vec![BOX];
+        headers.extend(token.map(|token| ("x-access-token", token)));
+        decided(&reader, config, &headers)
+    };
+    assert_eq!(kruise(AUTH, Some("s3cret")), Ok("box".into()));
+    for token in [None, Some(""), Some("s3cre"), Some("s3crets"), Some("S3CRET"), Some("s3crex")] {
+        assert_eq!(kruise(AUTH, token), Err(Refusal::Unauthorized), "{token:?}");
+        assert_eq!(kruise("", token), Ok("box".into()), "not checked unless asked for");
+    }
+    let (_writer, open) = table([sandbox()]);
+    assert_eq!(decided(&open, AUTH, &[BOX]), Ok("box".into()));
+    assert_eq!(decided(&open, AUTH, &[BOX, ("x-access-token", "any")]), Ok("box".into()));
+}
+
+#[test]
+fn each_dialect_has_one_header_for_the_token_and_no_fallback() {
+    let (_writer, reader) =
+        table([Observation { id: "team--box".into(), token: Some(Secret::new("s3cret")), ..sandbox() }]);
+    let ask = |address: &[(&'static str, &'static str)], tokens: &[(&'static str, &'static str)]| {
+        decided(&reader, AUTH, &[address, tokens].concat())
+    };
+    let kruise = [("e2b-sandbox-id", "team--box")];
+    let sig = [("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")];
+    let opensandbox = [("opensandbox-ingress-to", "team--box-80")];
+    for (address, right, other) in [
+        (kruise.as_slice(), "x-access-token", "opensandbox-secure-access"),
+        (sig.as_slice(), "x-access-token", "opensandbox-secure-access"),
+        (opensandbox.as_slice(), "opensandbox-secure-access", "x-access-token"),
+    ] {
+        assert_eq!(ask(address, &[(right, "s3cret")]), Ok("team--box".into()));
+        assert_eq!(ask(address, &[(other, "s3cret")]), Err(Refusal::Unauthorized));
+        assert_eq!(ask(address, &[(right, "wrong"), (other, "s3cret")]), Err(Refusal::Unauthorized));
+    }
+}
+
+#[test]
+fn a_sandbox_that_wants_verified_traffic_gets_none_while_nobody_can_verify() {
+    let (_writer, reader) =
+        table([Observation { require_traffic_auth: true, token: Some(Secret::new("s3cret")), ..sandbox() }]);
+    for config in ["", AUTH] {
+        let headers = [BOX, ("x-access-token", "s3cret")];
+        assert_eq!(decided(&reader, config, &headers), Err(Refusal::JwtVerifierNotReady), "{config}");
+        assert_eq!(decided(&reader, config, &[BOX]), Err(Refusal::JwtVerifierNotReady), "{config}");
+    }
+}
+
+#[test]
+fn the_state_is_told_before_the_token_is_asked_for() {
+    let (_writer, reader) = table([Observation {
+        state: State::Paused,
+        token: Some(Secret::new("s3cret")),
+        require_traffic_auth: true,
+        ..sandbox()
+    }]);
+    assert_eq!(decided(&reader, AUTH, &[BOX]), Err(Refusal::NotRunning(State::Paused)));
+}
+
+#[test]
+fn without_a_dialect_the_statuses_are_openkruises() {
+    for refusal in [Refusal::NotReady, Refusal::Unknown, Refusal::NotRunning(State::Paused), Refusal::Panic] {
+        assert_eq!(refusal.status(None), refusal.status(Some(Dialect::Kruise)));
+    }
+}

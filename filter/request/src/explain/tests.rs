@@ -1,0 +1,65 @@
+use super::{StepOutcome, explain};
+use crate::{FilterConfig, Form, Part};
+
+/// The steps, one line each.
+fn told(json: &str, headers: &[(&str, &str)]) -> Vec<String> {
+    let config = FilterConfig::parse(json.as_bytes()).expect("a config for a test is valid");
+    let steps = explain(headers, &config);
+    assert_eq!(steps.iter().map(|step| step.form).collect::<Vec<_>>(), Form::ALL, "one step for each form");
+    steps.into_iter().map(|step| format!("{}: {}", step.form.as_str(), step.reason)).collect()
+}
+
+#[test]
+fn each_form_says_why_it_was_not_taken_until_one_is() {
+    assert_eq!(
+        told("", &[(":path", "/x"), (":authority", "demo-8080.example.com")]),
+        [
+            "kruise-path: the path does not begin with /kruise/",
+            "kruise-header: no header e2b-sandbox-id",
+            "opensandbox-header: no header opensandbox-ingress-to or open-sandbox-ingress",
+            "agent-sandbox-header: no header x-sandbox-id",
+            "kruise-host: the label in :authority does not have the shape of a host {port}-{id}.{domain}",
+            "opensandbox-host: sandbox demo, port 8080",
+            "opensandbox-path: not tried, since opensandbox-host had settled it",
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_part_is_named_with_what_was_expected() {
+    let headers: &[(&str, &str)] = &[(":path", "/kruise/demo/0/")];
+    let steps = explain(headers, &FilterConfig::default());
+    assert_eq!(steps[0].outcome, StepOutcome::Malformed(Part::Port));
+    assert!(steps[0].reason.contains("not a valid port: A port is a decimal number from 1 to 65535"));
+    assert!(steps[1..].iter().all(|step| step.outcome == StepOutcome::NotTried));
+}
+
+#[test]
+fn hosts_say_what_is_wrong_with_them() {
+    let host = |json, host| told(json, &[(":authority", host)])[4].clone();
+    assert_eq!(
+        host("", "[::1]:80"),
+        "kruise-host: :authority is an IPv6 address, which never names a sandbox"
+    );
+    assert_eq!(host("", "80-demo"), "kruise-host: :authority has no domain after its first label");
+    assert_eq!(told("", &[])[4], "kruise-host: no host in :authority");
+    assert_eq!(
+        host(r#"{"domains":["example.com","b.example.com"]}"#, "80-demo.other.org"),
+        "kruise-host: :authority is not under any of the domains b.example.com, example.com"
+    );
+}
+
+#[test]
+fn switches_the_managers_api_and_rewrites_are_told() {
+    let off = told(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &[(":path", "/demo/80/x")]);
+    assert_eq!(off[0], "kruise-path: switched off in the config");
+    assert_eq!(off[6], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
+    let api = told("", &[(":path", "/kruise/api/x")]);
+    assert_eq!(api[0], "kruise-path: /kruise/api is the manager's API and never a sandbox");
+    assert_eq!(
+        told("", &[])[6],
+        "opensandbox-path: the path does not begin with an ID and a segment of digits"
+    );
+    let own = told(r#"{"dialects":{"kruise":{"sandbox-header-name":"X-Box"}}}"#, &[]);
+    assert_eq!(own[1], "kruise-header: no header x-box");
+}

@@ -1,0 +1,27 @@
+//! What a request addresses, what is decided about it, and what is answered.
+//!
+//! The steps of one request, in order: [`recognise`] reads the address from path, headers or host; [`decide`] looks it
+//! up in the route table and says forward or refuse; [`reply`] words a refusal for the client. Nothing here does I/O,
+//! knows Envoy, or panics on any input. `recognise` and `decide` do not allocate; `reply` and [`explain`] do.
+//!
+//! Everything a client sends is bytes of its choosing: it is checked before it is stored, an [`Address`] holds only
+//! valid parts, and no client bytes other than a valid ID appear in a reply.
+#![forbid(unsafe_code)]
+
+mod address;
+mod config;
+mod decide;
+mod explain;
+mod headers;
+mod recognise;
+mod reply;
+
+pub use crate::{
+    address::{Address, Dialect, Form, Part},
+    config::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed},
+    decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide},
+    explain::{Step, StepOutcome, explain},
+    headers::Headers,
+    recognise::{Recognition, recognise},
+    reply::{Escaped, Media, Reply, preferred_media, reply},
+};

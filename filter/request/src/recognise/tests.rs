@@ -1,0 +1,37 @@
+use super::{Recognition, recognise};
+use crate::{FilterConfig, Headers};
+
+mod forms;
+mod order;
+
+/// What was recognised, in one line: `form id:port`, then the rewritten path if there is one.
+fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
+    match recognise(headers, config) {
+        Recognition::Unaddressed => "unaddressed".into(),
+        Recognition::Malformed { form, part } => format!("malformed {} in {}", part.as_str(), form.as_str()),
+        Recognition::Addressed(address) => {
+            let target = format!("{} {}:{}", address.form().as_str(), address.id(), address.port());
+            let path = headers.with(":path", |path| {
+                address.rewrite(path?).map(|path| String::from_utf8_lossy(&path).into_owned())
+            });
+            assert_eq!(path.is_some(), address.rewrites_path());
+            path.map_or(target.clone(), |path| format!("{target} {path}"))
+        }
+    }
+}
+
+fn read(headers: &[(&str, &str)]) -> String {
+    read_with(&FilterConfig::default(), headers)
+}
+
+fn config(json: &str) -> FilterConfig {
+    FilterConfig::parse(json.as_bytes()).expect("a config for a test is valid")
+}
+
+/// Reads each value as the given header and compares with what stands beside it.
+#[track_caller]
+fn each(config: &FilterConfig, name: &str, cases: &[(&str, &str)]) {
+    for (value, expected) in cases {
+        assert_eq!(read_with(config, &[(name, value)]), *expected, "{name}: {value}");
+    }
+}

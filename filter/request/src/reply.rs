@@ -1,0 +1,222 @@
+//! The answer to a request that is not forwarded.
+//!
+//! Programs get JSON with the keys `code`, `reason`, `sandbox`, `state` and `message`; a browser that navigates gets a
+//! small page that says the same, and a gRPC client a status with the message. The only client bytes in either are a valid ID. Tokens are not even at hand here.
+
+mod page;
+#[cfg(test)]
+mod tests;
+
+pub use page::Escaped;
+use sandgate_routes::State;
+use serde::Serialize;
+
+use crate::{Address, Dialect, Headers, Refusal, decide::token_header};
+
+/// How a reply is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// For programs.
+    Json,
+    /// For a person in front of a browser.
+    Html,
+    /// For a gRPC client: Envoy makes a response of trailers only from the reply, with the body as `grpc-message`.
+    Grpc,
+}
+
+/// A complete answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The HTTP status.
+    pub status: u32,
+    /// The response code detail for the access log.
+    pub details: &'static str,
+    /// The type of the body, also among [`Reply::headers`].
+    pub content_type: &'static str,
+    /// The body.
+    pub body: String,
+    media: Media,
+    retry_after: Option<&'static str>,
+    grpc_status: &'static str,
+}
+
+impl Reply {
+    /// The response headers, lower case.
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let always = [
+            ("content-type", self.content_type),
+            // Every one of these answers can be another a moment later.
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+        ];
+        let policy = (self.media == Media::Html).then_some((
+            "content-security-policy",
+            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ));
+        let retry = self.retry_after.map(|seconds| ("retry-after", seconds));
+        // Without it Envoy tells a gRPC client that all went well.
+        let grpc = (self.media == Media::Grpc).then_some(("grpc-status", self.grpc_status));
+        always.into_iter().chain(policy).chain(retry).chain(grpc)
+    }
+}
+
+/// What the client would rather read.
+///
+/// HTML if the method is GET or HEAD and a browser is navigating: `sec-fetch-mode` is `navigate`, or, from a client that
+/// sends no `sec-fetch-mode`, `-dest` or `-site` at all, the first media type in `accept` is `text/html`. gRPC if the
+/// method is another and Envoy takes the request for gRPC. Else JSON.
+pub fn preferred_media<H: Headers + ?Sized>(headers: &H) -> Media {
+    let reads = headers.with(":method", |method| matches!(method, Some(b"GET" | b"HEAD")));
+    if !reads {
+        return if headers.with("content-type", is_grpc) { Media::Grpc } else { Media::Json };
+    }
+    let navigates =
+        headers.with("sec-fetch-mode", |mode| mode.map(|mode| mode.eq_ignore_ascii_case(b"navigate")));
+    let html = navigates.unwrap_or_else(|| {
+        let silent = |name| headers.with(name, |value| value.is_none());
+        silent("sec-fetch-dest") && silent("sec-fetch-site") && headers.with("accept", accepts_html_first)
+    });
+    if html { Media::Html } else { Media::Json }
+}
+
+/// As Envoy judges: `application/grpc`, alone or followed by `+` and a codec.
+fn is_grpc(content_type: Option<&[u8]>) -> bool {
+    content_type
+        .and_then(|content_type| content_type.strip_prefix(b"application/grpc"))
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'+')))
+}
+
+fn accepts_html_first(accept: Option<&[u8]>) -> bool {
+    accept
+        .and_then(|accept| accept.split(|byte| matches!(byte, b',' | b';')).next())
+        .is_some_and(|first| first.trim_ascii().eq_ignore_ascii_case(b"text/html"))
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: u16,
+    reason: &'static str,
+    sandbox: Option<&'a str>,
+    state: Option<&'static str>,
+    message: &'a str,
+}
+
+/// Words a refusal. `address` is what the request addressed, where it addressed something.
+pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply {
+    let dialect = match refusal {
+        Refusal::Malformed { form, .. } => Some(form.dialect()),
+        _ => address.map(Address::dialect),
+    };
+    let status = refusal.status(dialect);
+    let details = refusal.details();
+    let (title, message) = words(refusal, dialect);
+    let body = Body {
+        code: status,
+        reason: details,
+        sandbox: address.map(Address::id),
+        state: match refusal {
+            Refusal::NotRunning(state) => Some(state.as_str()),
+            _ => None,
+        },
+        message: &message,
+    };
+    let (content_type, body) = match media {
+        // Strings and numbers always serialize, so the fallback is never sent.
+        Media::Json => ("application/json", serde_json::to_string(&body).unwrap_or_default()),
+        Media::Html => ("text/html; charset=utf-8", page::render(title, &body)),
+        Media::Grpc => ("application/grpc", message),
+    };
+    Reply {
+        status: status.into(),
+        details,
+        content_type,
+        body,
+        media,
+        retry_after: retry_after(refusal, status),
+        grpc_status: grpc_status(refusal),
+    }
+}
+
+/// The gRPC status that says most nearly the same.
+fn grpc_status(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Malformed { .. } => "3",
+        Refusal::Unknown => "5",
+        Refusal::Unaddressed => "12",
+        Refusal::Panic => "13",
+        Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
+        Refusal::Unauthorized => "16",
+    }
+}
+
+/// Seconds, where waiting is what helps.
+fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
+    match refusal {
+        Refusal::NotReady => Some("1"),
+        Refusal::NotRunning(State::Creating) if status == 503 => Some("1"),
+        _ => None,
+    }
+}
+
+/// A title, and what happened and what to do.
+fn words(refusal: Refusal, dialect: Option<Dialect>) -> (&'static str, String) {
+    let fixed = |title, message: &str| (title, message.to_owned());
+    match refusal {
+        Refusal::NotReady => fixed(
+            "The gateway is starting",
+            "This gateway has not read its first complete list of sandboxes yet, so it serves none. \
+             Try again in a moment.",
+        ),
+        Refusal::Unknown => fixed(
+            "No such sandbox",
+            "This gateway knows no sandbox by this address. Check the ID and the namespace; \
+             a sandbox made a moment ago may still be on its way here.",
+        ),
+        Refusal::NotRunning(state) => match state {
+            State::Creating | State::Running => fixed(
+                "The sandbox is being created",
+                "The sandbox exists but is not up yet. Try again in a moment.",
+            ),
+            State::Available => fixed(
+                "The sandbox is not claimed",
+                "The sandbox waits in a pool and belongs to nobody yet. Claim it, then try again.",
+            ),
+            State::Paused => {
+                fixed("The sandbox is paused", "The sandbox is paused. Resume it, then try again.")
+            }
+            State::Dead => fixed("The sandbox has ended", "The sandbox has ended. Create a new one."),
+        },
+        Refusal::Unauthorized => (
+            "Access token needed",
+            format!(
+                "The access token is missing or wrong. Send the token of this sandbox in the header {}.",
+                token_header(dialect.unwrap_or(Dialect::Kruise))
+            ),
+        ),
+        Refusal::JwtVerifierNotReady => fixed(
+            "Traffic token cannot be verified",
+            "This sandbox takes only traffic with a verified token, and this gateway has no verifier. \
+             Ask its operator to set one up.",
+        ),
+        Refusal::Malformed { form, part } => (
+            "The address is not valid",
+            format!(
+                "The request was read as {} ({}), but it has no valid {}. {}",
+                form.as_str(),
+                form.pattern(),
+                part.as_str(),
+                part.expectation()
+            ),
+        ),
+        Refusal::Unaddressed => fixed(
+            "Not addressed to a sandbox",
+            "Nothing in the host, the headers or the path of this request names a sandbox, and this gateway serves \
+             nothing else. Check the address.",
+        ),
+        Refusal::Panic => fixed(
+            "The gateway failed",
+            "The gateway failed on this request; it did not reach the sandbox. This is a defect: \
+             please tell the gateway's operator.",
+        ),
+    }
+}

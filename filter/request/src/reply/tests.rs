@@ -1,0 +1,249 @@
+use sandgate_routes::State;
+use serde_json::{Value, json};
+
+use super::{Escaped, Media, Reply, preferred_media, reply};
+use crate::{Address, Dialect, FilterConfig, Form, Part, Recognition, Refusal, recognise};
+
+const STATES: [State; 5] = [State::Creating, State::Available, State::Running, State::Paused, State::Dead];
+
+fn address(name: &str, value: &str) -> Address {
+    match recognise([(name, value)].as_slice(), &FilterConfig::default()) {
+        Recognition::Addressed(address) => address,
+        other => panic!("{name}: {value} is {other:?}"),
+    }
+}
+
+fn in_dialect(dialect: Dialect) -> Address {
+    match dialect {
+        Dialect::Kruise => address("e2b-sandbox-id", "demo"),
+        Dialect::AgentSandbox => address("x-sandbox-id", "demo"),
+        Dialect::OpenSandbox => address("opensandbox-ingress-to", "demo-80"),
+    }
+}
+
+fn every_refusal() -> Vec<Refusal> {
+    let mut all = vec![
+        Refusal::NotReady,
+        Refusal::Unknown,
+        Refusal::Unauthorized,
+        Refusal::JwtVerifierNotReady,
+        Refusal::Unaddressed,
+        Refusal::Panic,
+    ];
+    all.extend(STATES.map(Refusal::NotRunning));
+    for form in Form::ALL {
+        all.extend(Part::ALL.map(|part| Refusal::Malformed { form, part }));
+    }
+    all
+}
+
+fn json_of(reply: &Reply) -> Value {
+    serde_json::from_str(&reply.body).expect("a JSON reply is JSON")
+}
+
+fn header(reply: &Reply, name: &str) -> Option<&'static str> {
+    reply.headers().find(|(key, _)| *key == name).map(|(_, value)| value)
+}
+
+#[test]
+fn statuses_and_details_follow_the_dialect() {
+    let refusals = [
+        (Refusal::NotReady, "gateway_not_ready", [503, 503, 503]),
+        (Refusal::Unknown, "sandbox_not_found", [502, 502, 404]),
+        (Refusal::NotRunning(State::Paused), "sandbox_not_running", [502, 502, 503]),
+        (Refusal::NotRunning(State::Creating), "sandbox_not_running", [502, 502, 503]),
+        (Refusal::NotRunning(State::Available), "sandbox_not_running", [502, 502, 503]),
+        (Refusal::NotRunning(State::Dead), "sandbox_not_running", [502, 502, 404]),
+        (Refusal::Unauthorized, "unauthorized", [401, 401, 401]),
+        (Refusal::JwtVerifierNotReady, "jwt_verifier_not_ready", [503, 503, 503]),
+        (Refusal::Panic, "sandgate_panic", [500, 500, 500]),
+    ];
+    for (refusal, details, statuses) in refusals {
+        for (dialect, status) in Dialect::ALL.into_iter().zip(statuses) {
+            let reply = reply(refusal, Some(&in_dialect(dialect)), Media::Json);
+            assert_eq!((reply.status, reply.details), (status, details), "{refusal:?} in {dialect:?}");
+            assert_eq!(json_of(&reply)["code"], json!(status));
+            assert_eq!(json_of(&reply)["reason"], json!(details));
+        }
+    }
+    let unaddressed = reply(Refusal::Unaddressed, None, Media::Json);
+    assert_eq!((unaddressed.status, unaddressed.details), (404, "not_addressed"));
+    for form in Form::ALL {
+        for part in Part::ALL {
+            let reply = reply(Refusal::Malformed { form, part }, None, Media::Json);
+            assert_eq!((reply.status, reply.details), (400, part.details()));
+            assert_eq!(part.details(), format!("malformed_{}", part.as_str()));
+        }
+    }
+}
+
+#[test]
+fn a_json_reply_has_exactly_the_five_keys() {
+    let address = address("e2b-sandbox-id", "demo");
+    let paused = reply(Refusal::NotRunning(State::Paused), Some(&address), Media::Json);
+    assert_eq!(
+        json_of(&paused),
+        json!({
+            "code": 502,
+            "reason": "sandbox_not_running",
+            "sandbox": "demo",
+            "state": "paused",
+            "message": "The sandbox is paused. Resume it, then try again.",
+        })
+    );
+    let unaddressed = json_of(&reply(Refusal::Unaddressed, None, Media::Json));
+    assert_eq!((&unaddressed["sandbox"], &unaddressed["state"]), (&Value::Null, &Value::Null));
+    for refusal in every_refusal() {
+        let body = json_of(&reply(refusal, None, Media::Json));
+        let mut keys: Vec<_> = body.as_object().expect("a reply is an object").keys().collect();
+        keys.sort();
+        assert_eq!(keys, ["code", "message", "reason", "sandbox", "state"]);
+        assert!(body["message"].as_str().is_some_and(|message| message.ends_with('.')), "{body}");
+    }
+}
+
+#[test]
+fn a_malformed_reply_says_how_the_request_was_read_what_is_wrong_and_what_is_expected() {
+    let body = reply(Refusal::Malformed { form: Form::KruisePath, part: Part::Port }, None, Media::Json).body;
+    for part in ["kruise-path", "/kruise/{id}/{port}/{rest}", "no valid port", "from 1 to 65535"] {
+        assert!(body.contains(part), "{part:?} is not in {body}");
+    }
+}
+
+#[test]
+fn a_missing_token_is_asked_for_in_the_header_of_the_dialect() {
+    let ask = |dialect| reply(Refusal::Unauthorized, Some(&in_dialect(dialect)), Media::Json).body;
+    assert!(ask(Dialect::Kruise).contains("x-access-token"));
+    assert!(ask(Dialect::AgentSandbox).contains("x-access-token"));
+    assert!(ask(Dialect::OpenSandbox).contains("opensandbox-secure-access"));
+}
+
+#[test]
+fn headers_forbid_caching_and_say_when_to_retry() {
+    let not_ready = reply(Refusal::NotReady, None, Media::Json);
+    assert_eq!(header(&not_ready, "retry-after"), Some("1"));
+    assert_eq!(header(&not_ready, "content-type"), Some("application/json"));
+    let creating =
+        |dialect| reply(Refusal::NotRunning(State::Creating), Some(&in_dialect(dialect)), Media::Html);
+    assert_eq!(header(&creating(Dialect::OpenSandbox), "retry-after"), Some("1"));
+    assert_eq!(header(&creating(Dialect::Kruise), "retry-after"), None);
+    for refusal in every_refusal() {
+        for media in [Media::Json, Media::Html] {
+            let reply = reply(refusal, None, media);
+            assert_eq!(header(&reply, "cache-control"), Some("no-store"));
+            assert_eq!(header(&reply, "x-content-type-options"), Some("nosniff"));
+            assert_eq!(header(&reply, "content-type"), Some(reply.content_type));
+            assert_eq!(header(&reply, "content-security-policy").is_some(), media == Media::Html);
+        }
+    }
+}
+
+#[test]
+fn a_page_is_whole_loads_nothing_and_tells_what_the_json_tells() {
+    let address = address("e2b-sandbox-id", "demo");
+    for refusal in every_refusal() {
+        let page = reply(refusal, Some(&address), Media::Html);
+        let told = json_of(&reply(refusal, Some(&address), Media::Json));
+        assert_eq!(page.content_type, "text/html; charset=utf-8");
+        assert_eq!(
+            (page.status, page.details),
+            (u32::from(refusal.status(Some(page_dialect(refusal)))), refusal.details())
+        );
+        assert!(page.body.starts_with("<!doctype html>") && page.body.ends_with("</html>\n"));
+        for key in ["reason", "sandbox", "message"] {
+            let text = told[key].as_str().expect("the key is a text");
+            assert!(
+                page.body.contains(&Escaped(text).to_string()),
+                "{key} of {refusal:?} is not on the page"
+            );
+        }
+        for loader in ["<script", "<img", "<link", "src=", "href=", "url(", "@import", "http:", "https:"] {
+            assert!(!page.body.contains(loader), "{loader} on the page of {refusal:?}");
+        }
+        assert!(page.body.contains("prefers-color-scheme:dark") && page.body.contains("width=device-width"));
+    }
+}
+
+fn page_dialect(refusal: Refusal) -> Dialect {
+    match refusal {
+        Refusal::Malformed { form, .. } => form.dialect(),
+        _ => Dialect::Kruise,
+    }
+}
+
+#[test]
+fn text_on_a_page_is_escaped() {
+    assert_eq!(
+        Escaped("<b a=\"1\" b='2'>&amp;é</b>").to_string(),
+        "&lt;b a=&quot;1&quot; b=&#39;2&#39;&gt;&amp;amp;é&lt;/b&gt;"
+    );
+}
+
+#[test]
+fn a_page_is_for_browsers_that_navigate() {
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    let html: [&[(&str, &str)]; 6] = [
+        &[(":method", "GET"), ("sec-fetch-mode", "navigate")],
+        &[(":method", "HEAD"), ("sec-fetch-mode", "Navigate"), ("accept", "*/*")],
+        &[(":method", "GET"), ("accept", browser)],
+        &[(":method", "GET"), ("accept", "text/html")],
+        &[(":method", "GET"), ("accept", " Text/HTML ; q=1, */*")],
+        &[(":method", "GET"), ("accept", "text/html;charset=utf-8")],
+    ];
+    for headers in html {
+        assert_eq!(preferred_media(headers), Media::Html, "{headers:?}");
+    }
+    let json: [&[(&str, &str)]; 12] = [
+        &[],
+        &[(":method", "GET")],
+        &[("sec-fetch-mode", "navigate")],
+        &[(":method", "POST"), ("sec-fetch-mode", "navigate"), ("accept", browser)],
+        &[(":method", "GET"), ("sec-fetch-mode", "cors"), ("accept", browser)],
+        &[(":method", "GET"), ("sec-fetch-mode", "websocket")],
+        &[(":method", "GET"), ("sec-fetch-dest", "empty"), ("accept", browser)],
+        &[(":method", "GET"), ("sec-fetch-site", "same-origin"), ("accept", browser)],
+        &[(":method", "GET"), ("accept", "*/*")],
+        &[(":method", "GET"), ("accept", "application/json, text/html")],
+        &[(":method", "GET"), ("accept", "text/html5")],
+        &[(":method", "GET"), ("accept", "")],
+    ];
+    for headers in json {
+        assert_eq!(preferred_media(headers), Media::Json, "{headers:?}");
+    }
+}
+
+#[test]
+fn a_grpc_client_gets_a_status_and_the_message() {
+    for (refusal, status) in [
+        (Refusal::Malformed { form: Form::KruiseHost, part: Part::Port }, "3"),
+        (Refusal::Unknown, "5"),
+        (Refusal::Unaddressed, "12"),
+        (Refusal::Panic, "13"),
+        (Refusal::NotReady, "14"),
+        (Refusal::NotRunning(State::Paused), "14"),
+        (Refusal::JwtVerifierNotReady, "14"),
+        (Refusal::Unauthorized, "16"),
+    ] {
+        let grpc = reply(refusal, None, Media::Grpc);
+        assert_eq!(header(&grpc, "grpc-status"), Some(status), "{refusal:?}");
+        let json = reply(refusal, None, Media::Json);
+        assert_eq!(json_of(&json)["message"], *grpc.body, "{refusal:?}");
+        assert_eq!(header(&json, "grpc-status"), None, "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_grpc_client_is_told_by_the_content_type_as_envoy_tells_it() {
+    let media = |content_type: &'static str| {
+        let headers: &[(&str, &str)] = &[(":method", "POST"), ("content-type", content_type)];
+        preferred_media(headers)
+    };
+    for grpc in ["application/grpc", "application/grpc+proto"] {
+        assert_eq!(media(grpc), Media::Grpc, "{grpc}");
+    }
+    for other in
+        ["application/grpc-web", "application/grpcx", "application/json", "", "text/application/grpc"]
+    {
+        assert_eq!(media(other), Media::Json, "{other}");
+    }
+}

@@ -1,0 +1,182 @@
+//! What holds for every request, whatever its bytes.
+
+use proptest::prelude::*;
+use sandgate_request::{
+    Address, FilterConfig, Form, Headers, Media, Recognition, Refusal, StepOutcome, explain, preferred_media,
+    recognise, reply,
+};
+use sandgate_routes::is_valid_id;
+
+type Request = Vec<(&'static str, Vec<u8>)>;
+
+const NAMES: [&str; 14] = [
+    ":path",
+    ":authority",
+    ":method",
+    "e2b-sandbox-id",
+    "e2b-sandbox-port",
+    "opensandbox-ingress-to",
+    "open-sandbox-ingress",
+    "x-sandbox-id",
+    "x-sandbox-namespace",
+    "x-sandbox-port",
+    "x-sandbox-uid",
+    "x-sandbox-pod-ip",
+    "accept",
+    "sec-fetch-mode",
+];
+
+/// Bytes that are all over the place, and bytes that are nearly an address.
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..300),
+        "(/kruise)?/{0,2}[a-z.%-]{0,4}/{0,2}[0-9]{0,6}[/?#]{0,2}[a-z]{0,3}".prop_map(String::into_bytes),
+        "[0-9]{0,6}-?[A-Za-z.-]{0,6}-?[0-9]{0,6}(\\.[a-z]{0,3}){0,3}(:[0-9a-z]{0,6})?"
+            .prop_map(String::into_bytes),
+    ]
+}
+
+fn request() -> impl Strategy<Value = Request> {
+    prop::collection::vec((prop::sample::select(NAMES.as_slice()), value()), 0..6)
+}
+
+fn config() -> impl Strategy<Value = FilterConfig> {
+    let domains = prop_oneof![Just("[]"), Just(r#"["example.com"]"#), Just(r#"["a.bc","bc"]"#)];
+    (any::<[bool; 7]>(), domains).prop_map(|(on, domains)| {
+        let json = format!(
+            r#"{{"domains":{domains},"dialects":{{
+              "kruise":{{"path":{},"headers":{},"host":{}}},"agent-sandbox":{{"enabled":{}}},
+              "opensandbox":{{"headers":{},"host":{},"path":{}}}}}}}"#,
+            on[0], on[1], on[2], on[3], on[4], on[5], on[6]
+        );
+        FilterConfig::parse(json.as_bytes()).expect("the config is valid")
+    })
+}
+
+fn id() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9._-]{1,253}"
+}
+
+fn read(headers: &[(&str, String)]) -> Option<Address> {
+    read_with(headers, "")
+}
+
+fn read_with(headers: &[(&str, String)], config: &str) -> Option<Address> {
+    let config = FilterConfig::parse(config.as_bytes()).expect("the config is valid");
+    match recognise(headers, &config) {
+        Recognition::Addressed(address) => Some(address),
+        _ => None,
+    }
+}
+
+fn same(address: Option<&Address>, form: Form, id: &str, port: u16) -> bool {
+    address.is_some_and(|a| (a.form(), a.id(), a.port()) == (form, id, port))
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_recognised_is_valid_and_explained_alike(headers in request(), config in config()) {
+        let found = recognise(headers.as_slice(), &config);
+        let settled = explain(headers.as_slice(), &config)
+            .into_iter()
+            .find(|step| !matches!(step.outcome, StepOutcome::Off | StepOutcome::Absent));
+        match (&found, settled.map(|step| (step.form, step.outcome))) {
+            (Recognition::Addressed(address), Some((form, StepOutcome::Addressed(explained)))) => {
+                prop_assert_eq!(address, &*explained);
+                prop_assert_eq!(address.form(), form);
+                prop_assert!(is_valid_id(address.id().as_bytes()));
+                prop_assert!(address.port() != 0);
+                prop_assert_eq!(address.object().is_some(), form == Form::AgentSandboxHeader);
+            }
+            (Recognition::Malformed { form, part }, Some((explained, StepOutcome::Malformed(wrong)))) => {
+                prop_assert_eq!((*form, *part), (explained, wrong));
+            }
+            (Recognition::Unaddressed, None | Some((Form::KruisePath, StepOutcome::Reserved))) => {}
+            other => prop_assert!(false, "recognised and explained differ: {:?}", other),
+        }
+    }
+
+    #[test]
+    fn a_rewritten_path_is_what_followed_the_port(headers in request(), config in config()) {
+        if let Recognition::Addressed(address) = recognise(headers.as_slice(), &config) {
+            let path = headers.as_slice().with(":path", |path| path.map(<[u8]>::to_vec)).unwrap_or_default();
+            let rewritten = address.rewrite(&path);
+            prop_assert_eq!(rewritten.is_some(), address.rewrites_path());
+            if let Some(rewritten) = rewritten {
+                prop_assert_eq!(rewritten.first(), Some(&b'/'));
+                let lead = if address.form() == Form::KruisePath { "/kruise/" } else { "/" };
+                let prefix = format!("{lead}{}/{}", address.id(), address.port());
+                let rest = path.strip_prefix(prefix.as_bytes()).expect("the path begins with the address");
+                prop_assert_eq!(rest.strip_prefix(b"/").unwrap_or(rest), &rewritten[1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn rewriting_some_other_path_gives_a_path_or_nothing(headers in request(), other in value()) {
+        if let Recognition::Addressed(address) = recognise(headers.as_slice(), &FilterConfig::default())
+            && let Some(path) = address.rewrite(&other)
+        {
+            prop_assert_eq!(path.first(), Some(&b'/'));
+        }
+    }
+
+    #[test]
+    fn an_address_written_in_any_form_is_read_back(id in id(), port in 1u16.., rest in "(/[!-~]{0,9})?") {
+        prop_assume!(id != "api");
+        let address = read(&[(":path", format!("/kruise/{id}/{port}{rest}"))]);
+        prop_assert!(same(address.as_ref(), Form::KruisePath, &id, port));
+        let address = read(&[("e2b-sandbox-id", id.clone()), ("e2b-sandbox-port", port.to_string())]);
+        prop_assert!(same(address.as_ref(), Form::KruiseHeader, &id, port));
+        let address = read(&[(":authority", format!("{port}-{id}.example.com"))]);
+        prop_assert!(id.contains('.') || same(address.as_ref(), Form::KruiseHost, &id, port));
+        let domains = r#"{"domains":["example.com"],"dialects":{"kruise":{"host":false}}}"#;
+        let address = read_with(&[(":authority", format!("{id}-{port}.example.com"))], domains);
+        prop_assert!(same(address.as_ref(), Form::OpenSandboxHost, &id, port));
+        let address = read_with(&[("opensandbox-ingress-to", format!("{id}-{port}.Example.com"))], domains);
+        prop_assert!(same(address.as_ref(), Form::OpenSandboxHeader, &id, port));
+        prop_assume!(id != "kruise");
+        let address = read(&[(":path", format!("/{id}/{port}{rest}"))]);
+        prop_assert!(same(address.as_ref(), Form::OpenSandboxPath, &id, port));
+    }
+
+    #[test]
+    fn namespace_and_name_are_read_back(namespace in "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name in "[a-z0-9._-]{1,188}") {
+        let address = read(&[("x-sandbox-id", name.clone()), ("x-sandbox-namespace", namespace.clone())]);
+        let address = address.expect("namespace and name are valid");
+        prop_assert_eq!(address.object(), Some((namespace.as_str(), name.as_str())));
+        prop_assert_eq!(address.id(), format!("{namespace}--{name}"));
+    }
+
+    #[test]
+    fn a_reply_holds_no_bytes_of_the_client_but_a_valid_id(headers in request()) {
+        let media = preferred_media(headers.as_slice());
+        let (refusal, address) = match recognise(headers.as_slice(), &FilterConfig::default()) {
+            Recognition::Addressed(address) => (Refusal::Unknown, Some(address)),
+            Recognition::Malformed { form, part } => (Refusal::Malformed { form, part }, None),
+            Recognition::Unaddressed => (Refusal::Unaddressed, None),
+        };
+        let answer = reply(refusal, address.as_ref(), media);
+        let plain = reply(refusal, None, media);
+        match (&address, media) {
+            (None, _) => prop_assert_eq!(&answer.body, &plain.body),
+            (Some(address), Media::Json) => {
+                let body: serde_json::Value = serde_json::from_str(&answer.body).expect("the body is JSON");
+                prop_assert_eq!(&body["sandbox"], address.id());
+            }
+            // The message alone, which names no sandbox.
+            (Some(_), Media::Grpc) => prop_assert_eq!(&answer.body, &plain.body),
+            (Some(address), Media::Html) => {
+                let row = format!("<dt>Sandbox</dt><dd>{}</dd>\n", address.id());
+                prop_assert!(answer.body.contains(&row));
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_config_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(error) = FilterConfig::parse(&bytes) {
+            prop_assert!(error.to_string().starts_with("filter config: "));
+        }
+    }
+}
