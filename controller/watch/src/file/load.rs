@@ -1,0 +1,213 @@
+//! From the file on disk to the table.
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, Read};
+use std::num::NonZeroU64;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use sandgate_routes::{Capability, Fate, Observation, Outcome, RouteWriter, Scope, Version, verdict};
+
+use super::{FileError, FileStatus, Format, MAX_BYTES, PROVIDER, parse_routes};
+
+/// How closely to look at the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Read it.
+    Closely,
+    /// Read it if its metadata changed.
+    Briefly,
+}
+
+/// What the file was when it was last looked at: told apart only to skip what was dealt with already.
+#[derive(Debug, PartialEq, Eq)]
+enum Seen {
+    Content(u64),
+    Unreadable(io::ErrorKind),
+    NotAFile,
+    TooLarge,
+}
+
+/// Device, inode, length, time of change of the content and of the inode.
+type Signature = (u64, u64, u64, (i64, i64), (i64, i64));
+
+pub(super) struct Loader {
+    path: PathBuf,
+    writer: RouteWriter,
+    pub(super) status: FileStatusReader,
+    pub(super) on_status: Box<dyn Fn(&FileStatus) + Send>,
+    pub(super) on_first_load: Option<Box<dyn FnOnce() + Send>>,
+    /// Loads that reached the table, whatever came of them: a version is never used twice.
+    begun: u64,
+    seen: Option<Seen>,
+    signature: Option<Signature>,
+}
+
+impl Loader {
+    pub(super) fn new(path: PathBuf, writer: RouteWriter) -> Self {
+        let status = FileStatusReader(Arc::new(ArcSwap::from_pointee(FileStatus::new(path.clone()))));
+        let on_status = Box::new(|_: &FileStatus| ());
+        Loader { path, writer, status, on_status, on_first_load: None, begun: 0, seen: None, signature: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn look(&mut self, look: Look) {
+        let signature = fs::metadata(&self.path).ok().as_ref().map(signature);
+        if look == Look::Briefly && signature == self.signature && self.seen.is_some() {
+            return;
+        }
+        self.signature = signature;
+        let content = read(&self.path);
+        let seen = match &content {
+            Ok(content) => Seen::Content(fingerprint(content)),
+            Err(FileError::Read(error)) => Seen::Unreadable(error.kind()),
+            Err(FileError::TooLarge) => Seen::TooLarge,
+            Err(_) => Seen::NotAFile,
+        };
+        if self.seen.as_ref() == Some(&seen) {
+            return;
+        }
+        self.seen = Some(seen);
+        match content.and_then(|content| self.load(&content)) {
+            Ok((generation, routes)) => self.loaded(generation, routes),
+            Err(error) => self.failed(error.to_string(), error.place()),
+        }
+    }
+
+    fn load(&mut self, content: &[u8]) -> Result<(u64, usize), FileError> {
+        let generation = self.begun + 1;
+        let version = version(generation);
+        let observations = parse_routes(content, Format::of(&self.path, content), &version)?;
+        let kept = observations.iter().filter(|o| is_kept(o)).count();
+
+        self.begun = generation;
+        let scope = Scope::new(PROVIDER, None, &self.path.to_string_lossy());
+        let mut relist = self.writer.begin_relist(scope, version);
+        for observation in observations {
+            let at = observation.key.to_string();
+            if let Outcome::Invalid(why) = relist.observe(observation) {
+                return Err(FileError::Refused(format!("{at}: {why}")));
+            }
+        }
+        relist.commit();
+        Ok((generation, kept))
+    }
+
+    fn loaded(&mut self, generation: u64, routes: usize) {
+        let old = self.status.load();
+        self.announce(FileStatus {
+            generation,
+            routes,
+            loaded_at: Some(SystemTime::now()),
+            error: None,
+            loads_ok: old.loads_ok + 1,
+            ..(*old).clone()
+        });
+        let plural = if routes == 1 { "" } else { "s" };
+        tracing::info!(
+            "routes file {}: load {generation} is in, {routes} route{plural}",
+            self.path.display()
+        );
+        if let Some(hook) = self.on_first_load.take() {
+            hook();
+        }
+    }
+
+    fn failed(&self, error: String, place: Option<(u64, u64)>) {
+        let old = self.status.load();
+        let (line, column) = place.unzip();
+        tracing::error!(
+            line,
+            column,
+            "routes file {}: {error}; the table stays as of load {}, with {} routes",
+            self.path.display(),
+            old.generation,
+            old.routes
+        );
+        self.announce(FileStatus {
+            error: Some(error),
+            loads_failed: old.loads_failed + 1,
+            ..(*old).clone()
+        });
+    }
+
+    pub(super) fn panicked(&mut self) {
+        self.failed("could not be loaded: internal error".to_owned(), None);
+    }
+
+    fn announce(&self, status: FileStatus) {
+        let status = Arc::new(status);
+        self.status.0.store(Arc::clone(&status));
+        (self.on_status)(&status);
+    }
+}
+
+fn version(generation: u64) -> Version {
+    Version::from(NonZeroU64::new(generation).unwrap_or(NonZeroU64::MIN))
+}
+
+fn is_kept(observation: &Observation) -> bool {
+    verdict(observation.state, Capability { wake: false }).fate == Fate::Keep
+}
+
+fn signature(found: &fs::Metadata) -> Signature {
+    let modified = (found.mtime(), found.mtime_nsec());
+    let changed = (found.ctime(), found.ctime_nsec());
+    (found.dev(), found.ino(), found.len(), modified, changed)
+}
+
+fn fingerprint(content: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_usize(content.len());
+    hasher.write(content);
+    hasher.finish()
+}
+
+/// Reads the file, again if it changed meanwhile: half of one version and half of another are no version.
+fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    let mut tries = 5;
+    loop {
+        // Asked before it is opened: opening a pipe would wait for a writer.
+        if !fs::metadata(path)?.is_file() {
+            return Err(FileError::NotAFile);
+        }
+        let mut file = File::open(path)?;
+        let before = signature(&file.metadata()?);
+        let mut content = Vec::new();
+        (&mut file).take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
+        if content.len() > MAX_BYTES {
+            return Err(FileError::TooLarge);
+        }
+        tries -= 1;
+        if tries == 0 || signature(&file.metadata()?) == before {
+            return Ok(content);
+        }
+    }
+}
+
+/// Reads a routes file once, as a first load would, for tools that look at a file without serving it.
+///
+/// # Errors
+/// What would keep a gateway from loading it.
+pub fn read_routes(path: &Path) -> Result<Vec<Observation>, FileError> {
+    let content = read(path)?;
+    parse_routes(&content, Format::of(path, &content), &version(1))
+}
+
+/// A view of a source's status for other threads. Reading it takes no lock.
+#[derive(Clone, Debug)]
+pub struct FileStatusReader(Arc<ArcSwap<FileStatus>>);
+
+impl FileStatusReader {
+    /// The status as it is now.
+    pub fn load(&self) -> Arc<FileStatus> {
+        self.0.load_full()
+    }
+}

@@ -1,0 +1,82 @@
+//! Where the readers are in the file, in the words of the file.
+
+use std::cell::{Cell, RefCell};
+
+use super::error::Place;
+
+/// Where the readers are, and the mistake they found themselves.
+#[derive(Default)]
+pub(super) struct Notes {
+    pub(super) list: Cell<bool>,
+    pub(super) index: Cell<Option<usize>>,
+    pub(super) key: Cell<Option<Key>>,
+    problem: RefCell<Option<(Option<Place>, String)>>,
+}
+
+impl Notes {
+    /// The path of the key being read, such as `routes[3].ip`.
+    pub(super) fn at(&self) -> String {
+        match (self.list.get(), self.index.get(), self.key.get()) {
+            (false, ..) => "the file".to_owned(),
+            (true, None, _) => "routes".to_owned(),
+            (true, Some(index), None) => format!("routes[{index}]"),
+            (true, Some(index), Some(key)) => format!("routes[{index}].{}", key.as_str()),
+        }
+    }
+
+    /// What stands there in a good file.
+    pub(super) fn expected(&self) -> &'static str {
+        match (self.list.get(), self.index.get(), self.key.get()) {
+            (false, ..) => "a mapping with the key `routes`",
+            (true, None, _) => "a list of routes, `[]` if there are none",
+            (true, Some(_), None) => "a mapping with at least the key `name`",
+            (true, Some(_), Some(key)) => key.expected(),
+        }
+    }
+
+    pub(super) fn take_problem(&self) -> Option<(Option<Place>, String)> {
+        self.problem.take()
+    }
+
+    /// Keeps our own account of a mistake. What the library makes of the error is not used.
+    pub(super) fn fail<E: serde::de::Error>(&self, place: Option<Place>, problem: String) -> E {
+        self.problem.replace(Some((place, problem)));
+        E::custom("see the notes")
+    }
+
+    pub(super) fn bad_value<E: serde::de::Error>(&self, place: Option<Place>, key: Key) -> E {
+        self.key.set(Some(key));
+        self.fail(place, format!("{}: expected {}", self.at(), key.expected()))
+    }
+}
+
+macro_rules! keys {
+    ($($variant:ident $name:literal $expected:literal)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Key { $($variant),* }
+
+        impl Key {
+            pub(super) const ALL: &[Key] = &[$(Key::$variant),*];
+
+            pub(super) fn as_str(self) -> &'static str {
+                match self { $(Key::$variant => $name),* }
+            }
+
+            pub(super) fn expected(self) -> &'static str {
+                match self { $(Key::$variant => $expected),* }
+            }
+        }
+    };
+}
+
+keys! {
+    Name "name" "1 to 253 letters, digits, `.`, `_` or `-`"
+    Namespace "namespace" "1 to 63 letters, digits, `.`, `_` or `-`"
+    Id "id" "1 to 253 letters, digits, `.`, `_` or `-`"
+    Uid "uid" "1 to 253 visible ASCII characters"
+    Ip "ip" "an IPv4 or IPv6 address without a port"
+    State "state" "creating, available, running, paused or dead"
+    Owner "owner" "at most 255 bytes, no control character among them"
+    AccessToken "access-token" "1 to 4096 visible ASCII characters"
+    RequireTrafficAuth "require-traffic-auth" "true or false"
+}

@@ -1,0 +1,5 @@
+mod loading;
+mod parse;
+mod reload;
+mod schema;
+mod trail;

@@ -1,0 +1,18 @@
+//! Where routes come from.
+//!
+//! A source turns what it watches into observations and hands them to the one `RouteWriter`; the table decides what
+//! they change. A source that loses what it watches changes nothing: the last known table serves, and the source's
+//! status says how old it is and why.
+//!
+//! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster.
+
+#![forbid(unsafe_code)]
+
+mod file;
+mod settings;
+
+pub use file::{
+    FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
+    parse_routes, read_routes, routes_file_schema,
+};
+pub use settings::{Settings, SettingsError};

@@ -1,0 +1,124 @@
+//! What a gateway watches and how long it remembers: the config of the bootstrap extension, and the `gateway`
+//! section of `sandgate run --config`. Parsed raw, then checked; unknown keys are refused.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandgate_routes::Limits;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[cfg(test)]
+mod tests;
+
+/// A week: long past any message that could still be under way.
+const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
+const MAX_TOMBSTONES: u64 = 100_000_000;
+
+/// The checked settings of a gateway.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    routes_file: PathBuf,
+    limits: Limits,
+}
+
+/// Why settings were refused: the key, what was expected, what was found. Trying again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct SettingsError {
+    key: String,
+    reason: String,
+}
+
+/// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "Sandgate gateway config")]
+struct RawSettings {
+    /// The routes file, YAML or JSON. Relative paths are relative to Envoy's working folder.
+    #[schemars(length(min = 1))]
+    routes_file: String,
+    /// How long a deleted route is remembered, so that nothing older can bring it back.
+    #[serde(default = "default_lifetime")]
+    #[schemars(range(min = 1, max = MAX_LIFETIME_SECONDS))]
+    tombstone_lifetime_seconds: u64,
+    /// How many deleted routes are remembered at most.
+    #[serde(default = "default_max_tombstones")]
+    #[schemars(range(min = 1, max = MAX_TOMBSTONES))]
+    max_tombstones: u64,
+}
+
+fn default_lifetime() -> u64 {
+    Limits::default().tombstone_lifetime.as_secs()
+}
+
+fn default_max_tombstones() -> u64 {
+    Limits::default().max_tombstones as u64
+}
+
+impl Settings {
+    /// Reads settings from JSON.
+    pub fn parse(json: &[u8]) -> Result<Self, SettingsError> {
+        // A derived struct would also take an array of its fields in order, which nobody means.
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return Err(top_level("expected an object".to_owned()));
+        }
+        let mut input = serde_json::Deserializer::from_slice(json);
+        let raw: RawSettings = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+            let path = error.path().to_string();
+            let reason = error.into_inner().to_string();
+            if path == "." { top_level(reason) } else { SettingsError { key: path, reason } }
+        })?;
+        input.end().map_err(|error| top_level(error.to_string()))?;
+        Self::check(raw)
+    }
+
+    fn check(raw: RawSettings) -> Result<Self, SettingsError> {
+        if raw.routes_file.is_empty() {
+            return Err(SettingsError {
+                key: "routes-file".to_owned(),
+                reason: "expected the path of a file, found an empty text".to_owned(),
+            });
+        }
+        let lifetime =
+            in_range("tombstone-lifetime-seconds", raw.tombstone_lifetime_seconds, MAX_LIFETIME_SECONDS)?;
+        let max_tombstones = in_range("max-tombstones", raw.max_tombstones, MAX_TOMBSTONES)?;
+        Ok(Self {
+            routes_file: raw.routes_file.into(),
+            limits: Limits {
+                tombstone_lifetime: Duration::from_secs(lifetime),
+                max_tombstones: usize::try_from(max_tombstones).unwrap_or(usize::MAX),
+                ..Limits::default()
+            },
+        })
+    }
+
+    /// The routes file.
+    pub fn routes_file(&self) -> &Path {
+        &self.routes_file
+    }
+
+    /// The limits of the table.
+    pub fn limits(&self) -> Limits {
+        self.limits.clone()
+    }
+
+    /// The JSON schema of what [`Settings::parse`] accepts.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(RawSettings).into()
+    }
+}
+
+fn top_level(reason: String) -> SettingsError {
+    SettingsError { key: "top level".to_owned(), reason }
+}
+
+fn in_range(key: &str, found: u64, max: u64) -> Result<u64, SettingsError> {
+    if (1..=max).contains(&found) {
+        return Ok(found);
+    }
+    Err(SettingsError {
+        key: key.to_owned(),
+        reason: format!("expected a number from 1 to {max}, found {found}"),
+    })
+}
