@@ -1,0 +1,167 @@
+//! The pages on Envoy's admin port: `/sandgate/routes` and `/sandgate/status`.
+//!
+//! Envoy matches the exact path of an admin page, so one route is `/sandgate/routes?id=ID`, and it answers
+//! every page as `text/plain`; the bodies are JSON. Pages are made on Envoy's main thread from a read of the
+//! table: consistent for each route, not across routes. A token never leaves the table: `auth` says only
+//! whether there is one.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use envoy_proxy_dynamic_modules_rust_sdk::abi;
+use sandgate_routes::{Filter, Route, State};
+use serde_json::{Value, json};
+
+use crate::gateway::Gateway;
+
+pub(crate) const ROUTES: &str = "/sandgate/routes";
+pub(crate) const STATUS: &str = "/sandgate/status";
+
+const DEFAULT_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 10_000;
+
+/// Answers an admin request with a status and a JSON body.
+pub(crate) fn respond(gateway: &Gateway, method: &str, path_and_query: &str) -> (u32, String) {
+    if method != "GET" {
+        return error(405, format_args!("{method} is not allowed: this page is read with GET"));
+    }
+    let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+    match path {
+        ROUTES => routes(gateway, query),
+        STATUS => ok(&status(gateway)),
+        _ => error(404, format_args!("no such page: {ROUTES} and {STATUS} are")),
+    }
+}
+
+fn routes(gateway: &Gateway, query: &str) -> (u32, String) {
+    let query = match RoutesQuery::parse(query) {
+        Ok(query) => query,
+        Err(message) => return error(400, format_args!("{message}")),
+    };
+    if let Some(id) = query.id {
+        return match gateway.reader.get(&id) {
+            Some(route) => ok(&render(&route)),
+            None => error(404, format_args!("no route has the id {id:?}")),
+        };
+    }
+    let page = gateway.reader.page(&query.filter, query.after.as_deref(), query.limit);
+    let routes: Vec<Value> = page.routes.iter().map(|route| render(route)).collect();
+    ok(&json!({ "routes": routes, "next": page.next, "total": gateway.reader.counts().routes }))
+}
+
+struct RoutesQuery {
+    id: Option<String>,
+    filter: Filter,
+    after: Option<String>,
+    limit: usize,
+}
+
+impl RoutesQuery {
+    fn parse(query: &str) -> Result<Self, String> {
+        let mut parsed = Self { id: None, filter: Filter::default(), after: None, limit: DEFAULT_LIMIT };
+        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+            let value = value.into_owned();
+            match &*key {
+                "id" => parsed.id = Some(value),
+                "after" => parsed.after = Some(value),
+                "namespace" => parsed.filter.namespace = Some(value),
+                "prefix" => parsed.filter.prefix = Some(value),
+                "provider" => parsed.filter.provider = Some(value),
+                "state" => parsed.filter.state = Some(parse_state(&value)?),
+                "limit" => parsed.limit = parse_limit(&value)?,
+                _ => {
+                    return Err(format!(
+                        "unknown parameter {key:?}: expected id, state, namespace, prefix, provider, after or limit"
+                    ));
+                }
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+fn parse_state(value: &str) -> Result<State, String> {
+    value.parse().map_err(|_| {
+        let known: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
+        format!("state is {value:?}: expected one of {}", known.join(", "))
+    })
+}
+
+fn parse_limit(value: &str) -> Result<usize, String> {
+    match value.parse() {
+        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
+        _ => Err(format!("limit is {value:?}: expected a number from 1 to {MAX_LIMIT}")),
+    }
+}
+
+fn render(route: &Route) -> Value {
+    json!({
+        "id": route.id(),
+        "namespace": route.key().namespace(),
+        "name": route.key().name(),
+        "provider": route.key().provider(),
+        "uid": route.uid().as_str(),
+        "owner": route.owner(),
+        "state": route.state().as_str(),
+        "ip": route.ip().map(|ip| ip.to_string()),
+        "version": route.version().to_string(),
+        "identity": route.identity(),
+        "auth": route.token().is_some(),
+        "requireTrafficAuth": route.require_traffic_auth(),
+    })
+}
+
+fn status(gateway: &Gateway) -> Value {
+    let counts = gateway.reader.counts();
+    let file = gateway.file_status();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "abi": abi_version(),
+        "ready": gateway.reader.is_ready(),
+        "routes": {
+            "total": counts.routes,
+            "creating": counts.in_state(State::Creating),
+            "available": counts.in_state(State::Available),
+            "running": counts.in_state(State::Running),
+            "paused": counts.in_state(State::Paused),
+        },
+        "tombstones": counts.tombstones,
+        "table": {
+            "applied": counts.applied,
+            "stale": counts.stale,
+            "invalid": counts.invalid,
+            "takeovers": counts.takeovers,
+            "tombstonesDropped": counts.tombstones_dropped,
+        },
+        "sources": [{
+            "kind": "file",
+            "path": file.path.display().to_string(),
+            "generation": file.generation,
+            "routes": file.routes,
+            "loadedAt": file.loaded_at.and_then(unix_seconds),
+            "error": file.error,
+        }],
+        "panics": gateway.panics.load(Ordering::Relaxed),
+        "uptimeSeconds": gateway.made.elapsed().as_secs(),
+    })
+}
+
+/// The version of Envoy's module ABI that the module was built for.
+fn abi_version() -> Cow<'static, str> {
+    let text: &[u8] = abi::envoy_dynamic_modules_abi_version;
+    String::from_utf8_lossy(text.strip_suffix(b"\0").unwrap_or(text))
+}
+
+fn unix_seconds(time: SystemTime) -> Option<u64> {
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+fn ok(value: &Value) -> (u32, String) {
+    (200, format!("{value:#}\n"))
+}
+
+fn error(status: u32, message: fmt::Arguments<'_>) -> (u32, String) {
+    (status, format!("{:#}\n", json!({ "error": message.to_string() })))
+}

@@ -1,0 +1,32 @@
+//! `libsandgate.so`: Sandgate inside Envoy.
+//!
+//! Two extension points, each a thin translation between Envoy's hooks and plain Rust:
+//!
+//! * [`bootstrap`] owns the process-wide [`gateway`]: the route table, the thread that keeps it true, the
+//!   admin pages and the gauges. There is one per process, whatever the number of listeners and reloads.
+//! * [`http`] runs on Envoy's workers for every request: read the address, look it up, decide, then answer
+//!   or name the upstream. What is decided lives in `sandgate-request`, which knows nothing of Envoy.
+//!
+//! Nothing here may unwind into Envoy, block a worker, or log what a client sent.
+
+#![forbid(unsafe_code)]
+
+mod admin;
+mod bootstrap;
+mod gateway;
+mod http;
+mod log;
+
+use envoy_proxy_dynamic_modules_rust_sdk::declare_all_init_functions;
+
+declare_all_init_functions!(
+    init,
+    bootstrap: bootstrap::new_config,
+    http: http::new_config,
+);
+
+/// Runs once for each config that loads the module; must be idempotent.
+fn init() -> bool {
+    log::install();
+    true
+}
