@@ -1,0 +1,77 @@
+//! Envoy's admin pages, read over HTTP.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_BODY: usize = 64 << 20;
+
+pub(crate) struct Admin {
+    base: String,
+    client: Client<HttpConnector, Empty<Bytes>>,
+}
+
+/// What came back.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+impl Admin {
+    pub(crate) fn new(url: &str) -> Self {
+        let base = url.trim_end_matches('/');
+        let base = if base.contains("://") { base.to_owned() } else { format!("http://{base}") };
+        Admin { base, client: Client::builder(TokioExecutor::new()).build_http() }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.base
+    }
+
+    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Answer, String> {
+        self.send(Method::GET, path_and_query).await
+    }
+
+    pub(crate) async fn post(&self, path_and_query: &str) -> Result<Answer, String> {
+        self.send(Method::POST, path_and_query).await
+    }
+
+    async fn send(&self, method: Method, path_and_query: &str) -> Result<Answer, String> {
+        let url = format!("{}{path_and_query}", self.base);
+        let exchange = async {
+            let request =
+                Request::builder().method(method).uri(&url).body(Empty::new()).map_err(|e| e.to_string())?;
+            let response = self.client.request(request).await.map_err(|e| root_cause(&e))?;
+            let status = response.status().as_u16();
+            let body =
+                Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|e| e.to_string())?;
+            Ok(Answer { status, body: body.to_bytes().to_vec() })
+        };
+        match tokio::time::timeout(TIMEOUT, exchange).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!("no answer within {} seconds", TIMEOUT.as_secs())),
+        }
+        .map_err(|error: String| format!("cannot read {url}: {error}"))
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

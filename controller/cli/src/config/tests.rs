@@ -1,0 +1,47 @@
+use sandgate_request::Unaddressed;
+use serde_json::json;
+
+use super::Config;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse(text, json!({ "unaddressed": "refuse" }))
+}
+
+#[test]
+fn sections_are_laid_over_the_shipped_config() {
+    let empty = parse("").unwrap();
+    assert_eq!((empty.filter, empty.gateway.len()), (json!({ "unaddressed": "refuse" }), 0));
+    assert_eq!(empty.parsed.unaddressed(), Unaddressed::Refuse);
+
+    let config = parse("filter:\n  enable-auth: true\ngateway:\n  max-tombstones: 5\n").unwrap();
+    assert_eq!(config.filter, json!({ "unaddressed": "refuse", "enable-auth": true }));
+    assert_eq!(config.gateway.get("max-tombstones"), Some(&json!(5)));
+    assert!(config.parsed.enable_auth());
+
+    let json = parse(r#"{"filter": {"unaddressed": "pass"}}"#).unwrap();
+    assert_eq!(json.parsed.unaddressed(), Unaddressed::Pass);
+}
+
+#[test]
+fn every_mistake_has_a_place_and_a_key() {
+    for (text, expected) in [
+        ("[]", "1:1: expected a mapping with the keys `filter` and `gateway`"),
+        ("filters: {}\n", "1:1: filters: unknown key, expected `filter` or `gateway`"),
+        ("gateway: {}\nfilter: 5\n", "2:1: filter: expected a mapping"),
+        ("filter:\n  enable-auth: maybe\n", "2:3: filter.enable-auth: "),
+        (
+            "filter:\n  dialects:\n    kruise:\n      default-port: 0\n",
+            "4:7: filter.dialects.kruise.default-port: ",
+        ),
+        ("filter:\n  no-such-key: 1\n", "2:3: filter.no-such-key: "),
+        ("gateway:\n  max-tombstones: 0\n", "2:3: gateway.max-tombstones: "),
+        ("gateway:\n  routes-file: ''\n", "2:3: gateway.routes-file: "),
+        ("gateway:\n  no-such-key: 1\n", "2:3: gateway.no-such-key: "),
+        ("filter: {\n", "1:9: "),
+        ("filter:\n\tenable-auth: true\n", "2:2: "),
+    ] {
+        let error = parse(text).expect_err(text);
+        assert!(error.starts_with(expected), "{text}\n{error}");
+        assert!(!error.contains(" at line "), "{error}");
+    }
+}

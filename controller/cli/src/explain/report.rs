@@ -1,0 +1,176 @@
+//! What `explain` found, for people and for programs.
+
+use std::fmt::Write as _;
+
+use sandgate_request::{Address, Reply, Step, StepOutcome};
+use sandgate_routes::Route;
+use serde_json::{Value, json};
+
+pub(super) struct Report {
+    pub(super) steps: Vec<Step>,
+    pub(super) address: Option<Address>,
+    pub(super) table: Option<Found>,
+    pub(super) verdict: Verdict,
+}
+
+/// What the table says of the sandbox.
+pub(super) struct Found {
+    source: String,
+    ready: bool,
+    route: Option<Value>,
+    note: Option<&'static str>,
+}
+
+pub(super) enum Verdict {
+    Forwarded {
+        upstream: String,
+        path: String,
+        rewritten: bool,
+    },
+    Refused(Reply),
+    /// Addresses no sandbox and goes on untouched.
+    Passed,
+    /// Addresses a sandbox, and there was no table to ask.
+    NotAsked,
+}
+
+impl Found {
+    pub(super) fn new(source: &str, ready: bool, route: Option<&Route>, note: Option<&'static str>) -> Self {
+        let route = route.map(|route| {
+            json!({
+                "object": route.key().to_string(),
+                "id": route.id(),
+                "uid": &*route.uid(),
+                "state": route.state().as_str(),
+                "ip": route.ip().map(|ip| ip.to_string()),
+                "auth": route.token().is_some(),
+                "requireTrafficAuth": route.require_traffic_auth(),
+            })
+        });
+        Found { source: source.to_owned(), ready, route, note }
+    }
+}
+
+impl Report {
+    pub(super) fn new(steps: Vec<Step>) -> Self {
+        Report { steps, address: None, table: None, verdict: Verdict::Passed }
+    }
+
+    pub(super) fn exit_code(&self) -> u8 {
+        match self.verdict {
+            Verdict::Forwarded { .. } | Verdict::NotAsked => 0,
+            Verdict::Refused(_) | Verdict::Passed => 1,
+        }
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let mut text = "Forms, in the order they are tried:\n".to_owned();
+        for step in &self.steps {
+            let mark = match step.outcome {
+                StepOutcome::Addressed(_) => "yes",
+                StepOutcome::Malformed(_) => "bad",
+                StepOutcome::Off => "off",
+                StepOutcome::Absent | StepOutcome::Reserved => "no",
+                StepOutcome::NotTried => "-",
+            };
+            let _ = writeln!(text, "  {mark:<4}{:<22}{}", step.form.as_str(), step.reason);
+        }
+        if let Some(address) = &self.address {
+            let (id, port, dialect) = (address.id(), address.port(), address.dialect().as_str());
+            let _ = writeln!(text, "\nAddressed: sandbox {id}, port {port}, in the dialect {dialect}");
+        } else {
+            text.push_str("\nAddressed: no sandbox\n");
+        }
+        if let Some(table) = &self.table {
+            let _ = writeln!(text, "Table:     {}", table.to_text());
+            if let Some(note) = table.note {
+                let _ = writeln!(text, "Note:      {note}");
+            }
+        }
+        let answer = match &self.verdict {
+            Verdict::Forwarded { upstream, path, rewritten } => {
+                let how = if *rewritten { "the path rewritten to" } else { "the path unchanged," };
+                format!("forwarded to {upstream}, {how} {path}")
+            }
+            Verdict::Refused(reply) => {
+                let body: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+                let why = body.get("message").and_then(Value::as_str).unwrap_or("a page that says so");
+                format!("{} {}: {why}", reply.status, reply.details)
+            }
+            Verdict::Passed => "passed on untouched, to whatever else the gateway routes".to_owned(),
+            Verdict::NotAsked => "not known; ask a table with --routes FILE or --admin URL".to_owned(),
+        };
+        let _ = writeln!(text, "Answer:    {answer}");
+        text
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        let forms: Vec<Value> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let outcome = match step.outcome {
+                    StepOutcome::Addressed(_) => "addressed",
+                    StepOutcome::Malformed(_) => "malformed",
+                    StepOutcome::Off => "off",
+                    StepOutcome::Absent => "absent",
+                    StepOutcome::Reserved => "reserved",
+                    StepOutcome::NotTried => "not-tried",
+                };
+                json!({ "form": step.form.as_str(), "outcome": outcome, "reason": step.reason })
+            })
+            .collect();
+        let address = self.address.as_ref().map(|address| {
+            json!({
+                "id": address.id(),
+                "port": address.port(),
+                "dialect": address.dialect().as_str(),
+                "form": address.form().as_str(),
+            })
+        });
+        let table = self.table.as_ref().map(|table| {
+            json!({ "source": table.source, "ready": table.ready, "route": table.route, "note": table.note })
+        });
+        let answer = match &self.verdict {
+            Verdict::Forwarded { upstream, path, .. } => {
+                json!({ "outcome": "forwarded", "upstream": upstream, "path": path })
+            }
+            Verdict::Refused(reply) => {
+                let body: Value = serde_json::from_str(&reply.body).unwrap_or_default();
+                json!({
+                    "outcome": "refused",
+                    "status": reply.status,
+                    "details": reply.details,
+                    "message": body.get("message"),
+                })
+            }
+            Verdict::Passed => json!({ "outcome": "passed" }),
+            Verdict::NotAsked => json!({ "outcome": "not-asked" }),
+        };
+        let report = json!({ "forms": forms, "address": address, "table": table, "answer": answer });
+        format!("{report:#}\n")
+    }
+}
+
+impl Found {
+    fn to_text(&self) -> String {
+        let source = &self.source;
+        let Some(route) = &self.route else { return format!("no such sandbox, says {source}") };
+        let text = |key: &str| route.get(key).and_then(Value::as_str).unwrap_or("-");
+        let is = |key: &str| route.get(key).and_then(Value::as_bool).unwrap_or_default();
+        let mut line = format!("{} is {}", text("object"), text("state"));
+        if route.get("ip").is_some_and(Value::is_string) {
+            let _ = write!(line, " at {}", text("ip"));
+        }
+        if is("auth") {
+            line.push_str(", has a token");
+        }
+        if is("requireTrafficAuth") {
+            line.push_str(", wants verified traffic");
+        }
+        if !self.ready {
+            line.push_str("; the table is not complete yet");
+        }
+        format!("{line}, says {source}")
+    }
+}

@@ -1,0 +1,52 @@
+//! The `sandgate` command: what a person types. `run` starts a gateway, `explain` says what it would do with a request,
+//! `routes` lists what it knows, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
+//! here decides about a request.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod admin;
+mod args;
+mod config;
+mod explain;
+mod failure;
+mod routes;
+mod run;
+mod terminal;
+
+use args::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match perform(cli.command) {
+        Ok(code) => code,
+        Err(failure) => {
+            terminal::note(&failure.to_string());
+            failure.code()
+        }
+    }
+}
+
+fn perform(command: Command) -> Result<ExitCode, Failure> {
+    if let Command::Exec(exec) = command {
+        return Err(run::exec(&exec));
+    }
+    // One thread: Envoy must be started from a thread that lives as long as the process (see `run::process`).
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+    runtime.block_on(async {
+        match command {
+            Command::Run(run) => run::run(run).await,
+            Command::Explain(explain) => explain::explain(explain).await,
+            Command::Routes(routes) => routes::routes(routes).await,
+            Command::Envoy => run::pinned_envoy().await,
+            Command::Exec(_) => unreachable!("handled above"),
+        }
+    })
+}

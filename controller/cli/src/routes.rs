@@ -1,0 +1,173 @@
+//! `sandgate routes`: the table of a running gateway, from its admin pages.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::admin::{Admin, Answer};
+use crate::args::Routes;
+use crate::failure::Failure;
+use crate::terminal::{note, print};
+
+#[cfg(test)]
+mod tests;
+
+const PAGE: usize = 1000;
+
+/// A route as the admin page shows it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RouteView {
+    pub(crate) id: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) provider: String,
+    pub(crate) uid: String,
+    pub(crate) owner: String,
+    pub(crate) state: String,
+    pub(crate) ip: Option<String>,
+    pub(crate) version: String,
+    pub(crate) identity: u64,
+    pub(crate) auth: bool,
+    pub(crate) require_traffic_auth: bool,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    routes: Vec<RouteView>,
+    next: Option<String>,
+}
+
+pub(crate) async fn routes(args: Routes) -> Result<ExitCode, Failure> {
+    let admin = Admin::new(&args.admin);
+    if let Some(id) = &args.id {
+        let Some(route) = one(&admin, id).await? else {
+            return Err(Failure::new(format!("no route has the id {id}")));
+        };
+        print(&if args.json { to_json(&route) } else { describe(&route) });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let routes = all(&admin, &args).await?;
+    if args.json {
+        print(&to_json(&routes));
+    } else if routes.is_empty() {
+        note("no routes");
+    } else {
+        print(&table(&routes));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// The route with this id, if the gateway has one.
+pub(crate) async fn one(admin: &Admin, id: &str) -> Result<Option<RouteView>, Failure> {
+    let answer = ask(admin, &[("id", id)]).await?;
+    if answer.status == 404 && answer.json().is_some() {
+        return Ok(None);
+    }
+    read(admin, &answer).map(Some)
+}
+
+async fn all(admin: &Admin, args: &Routes) -> Result<Vec<RouteView>, Failure> {
+    let limit = PAGE.to_string();
+    let mut routes = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut query = vec![("limit", limit.as_str())];
+        let filters = [("state", &args.state), ("namespace", &args.namespace), ("prefix", &args.prefix)];
+        for (name, value) in filters.into_iter().chain([("after", &after)]) {
+            query.extend(value.as_deref().map(|value| (name, value)));
+        }
+        let page: Page = read(admin, &ask(admin, &query).await?)?;
+        routes.extend(page.routes);
+        // A page that does not go on would be asked for again and again.
+        match page.next {
+            Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
+            _ => return Ok(routes),
+        }
+    }
+}
+
+async fn ask(admin: &Admin, query: &[(&str, &str)]) -> Result<Answer, Failure> {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    admin.get(&format!("/sandgate/routes?{query}")).await.map_err(Failure::new)
+}
+
+fn read<T: for<'a> Deserialize<'a>>(admin: &Admin, answer: &Answer) -> Result<T, Failure> {
+    if answer.status == 200
+        && let Ok(value) = serde_json::from_slice(&answer.body)
+    {
+        return Ok(value);
+    }
+    let said = answer.json().and_then(|json| json.get("error").and_then(Value::as_str).map(str::to_owned));
+    let reason = said.unwrap_or_else(|| "is this the admin address of a Sandgate gateway?".to_owned());
+    Err(Failure::new(format!("{}/sandgate/routes answered {}: {reason}", admin.url(), answer.status)))
+}
+
+fn describe(route: &RouteView) -> String {
+    let mut text = String::new();
+    let rows = [
+        ("id", route.id.as_str()),
+        ("object", &format!("{}:{}/{}", route.provider, route.namespace, route.name)),
+        ("uid", &route.uid),
+        ("owner", dash(&route.owner)),
+        ("state", &route.state),
+        ("ip", route.ip.as_deref().unwrap_or("-")),
+        ("version", &route.version),
+        ("identity", &route.identity.to_string()),
+        ("auth", auth(route)),
+    ];
+    for (name, value) in rows {
+        let _ = writeln!(text, "{name:<10}{value}");
+    }
+    text
+}
+
+fn dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+fn auth(route: &RouteView) -> &'static str {
+    match (route.auth, route.require_traffic_auth) {
+        (false, false) => "-",
+        (true, false) => "token",
+        (false, true) => "jwt",
+        (true, true) => "token,jwt",
+    }
+}
+
+fn table(routes: &[RouteView]) -> String {
+    let mut rows = vec![["ID", "OBJECT", "STATE", "IP", "OWNER", "AUTH", "VERSION"].map(str::to_owned)];
+    rows.extend(routes.iter().map(|route| {
+        [
+            route.id.clone(),
+            format!("{}:{}/{}", route.provider, route.namespace, route.name),
+            route.state.clone(),
+            route.ip.clone().unwrap_or_else(|| "-".to_owned()),
+            dash(&route.owner).to_owned(),
+            auth(route).to_owned(),
+            route.version.clone(),
+        ]
+    }));
+    let mut widths = [0; 7];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(&row) {
+            let _ = write!(line, "{cell:<width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}

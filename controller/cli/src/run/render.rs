@@ -1,0 +1,107 @@
+//! Envoy's config: `envoy/config/gateway.yaml`, with a few values replaced.
+//!
+//! The file is compiled in, so this program and the published config cannot drift apart.
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+#[cfg(test)]
+mod tests;
+
+const GATEWAY: &str = include_str!("../../../../envoy/config/gateway.yaml");
+
+const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+const FILTER: &str = "/http_filters/0/typed_config";
+const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config";
+const MODULE: &str = "/dynamic_module_config/module/local/filename";
+
+/// The stat prefix of the listener's connection manager in the shipped config.
+pub(super) const STAT_PREFIX: &str = "gateway";
+/// The listener's name in the shipped config.
+pub(super) const LISTENER: &str = "gateway";
+
+/// What replaces values of the shipped config.
+pub(super) struct Render<'a> {
+    pub(super) address: IpAddr,
+    pub(super) port: u16,
+    pub(super) admin_port: u16,
+    pub(super) module: Option<&'a Path>,
+    pub(super) routes: Option<&'a Path>,
+    pub(super) filter: &'a Value,
+    pub(super) gateway: &'a Map<String, Value>,
+    pub(super) access_log: bool,
+}
+
+fn shipped() -> Value {
+    serde_saphyr::from_str(GATEWAY).expect("a test reads the shipped config")
+}
+
+/// The filter config of the shipped file.
+pub(crate) fn shipped_filter_config() -> Value {
+    shipped().pointer(&format!("{HCM}{FILTER}/filter_config/value")).cloned().unwrap_or_default()
+}
+
+impl Render<'_> {
+    pub(super) fn render(&self) -> Result<Value, String> {
+        let mut config = shipped();
+        let mut set = |pointer: &str, value: Value| match config.pointer_mut(pointer) {
+            Some(place) => {
+                *place = value;
+                Ok(())
+            }
+            None => Err(format!("the shipped Envoy config has nothing at {pointer}")),
+        };
+        set("/admin/address/socket_address/port_value", self.admin_port.into())?;
+        let listener = "/static_resources/listeners/0/address/socket_address";
+        set(&format!("{listener}/address"), self.address.to_string().into())?;
+        set(&format!("{listener}/port_value"), self.port.into())?;
+        if let Some(module) = self.module {
+            let path = text(module)?;
+            set(&format!("{BOOTSTRAP}{MODULE}"), path.clone())?;
+            set(&format!("{HCM}{FILTER}{MODULE}"), path)?;
+        }
+        set(&format!("{HCM}{FILTER}/filter_config/value"), self.filter.clone())?;
+
+        let settings = format!("{BOOTSTRAP}/extension_config/value");
+        for (key, value) in self.gateway {
+            add(&mut config, &settings, key, value.clone())?;
+        }
+        if let Some(routes) = self.routes {
+            add(&mut config, &settings, "routes-file", text(routes)?)?;
+        }
+        if self.access_log {
+            add(&mut config, HCM, "access_log", access_log())?;
+        }
+        Ok(config)
+    }
+}
+
+fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), String> {
+    let object = config.pointer_mut(pointer).and_then(Value::as_object_mut);
+    object
+        .ok_or_else(|| format!("the shipped Envoy config has no mapping at {pointer}"))?
+        .insert(key.to_owned(), value);
+    Ok(())
+}
+
+fn text(path: &Path) -> Result<Value, String> {
+    let text = path
+        .to_str()
+        .ok_or_else(|| format!("the path {} is not UTF-8, and Envoy's config is", path.display()))?;
+    Ok(text.into())
+}
+
+fn access_log() -> Value {
+    let format = "%START_TIME% %REQ(:METHOD)% %REQ(:AUTHORITY)% %REQ(X-ENVOY-ORIGINAL-PATH?:PATH)% %PROTOCOL% \
+                  %RESPONSE_CODE% %RESPONSE_CODE_DETAILS% %RESPONSE_FLAGS% upstream=%UPSTREAM_HOST% \
+                  in=%BYTES_RECEIVED% out=%BYTES_SENT% ms=%DURATION%\n";
+    json!([{
+        "name": "envoy.access_loggers.stdout",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog",
+            "log_format": { "text_format_source": { "inline_string": format } },
+        },
+    }])
+}

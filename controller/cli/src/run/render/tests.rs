@@ -1,0 +1,87 @@
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+
+use sandgate_request::FilterConfig;
+use sandgate_watch::Settings;
+use serde_json::{Map, Value, json};
+
+use super::{BOOTSTRAP, FILTER, HCM, LISTENER, MODULE, Render, STAT_PREFIX, shipped, shipped_filter_config};
+
+fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
+    config.pointer(pointer).unwrap_or_else(|| panic!("nothing at {pointer}"))
+}
+
+fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
+    Render {
+        address: Ipv4Addr::LOCALHOST.into(),
+        port: 1234,
+        admin_port: 0,
+        module: Some(Path::new("/m/libsandgate.so")),
+        routes: Some(Path::new("/r/routes.yaml")),
+        filter,
+        gateway,
+        access_log: false,
+    }
+}
+
+#[test]
+fn every_value_goes_to_its_place_and_the_rest_stays() {
+    let filter = json!({ "enable-auth": true });
+    let gateway = json!({ "max-tombstones": 9, "routes-file": "/other" }).as_object().unwrap().clone();
+    let config = plain(&filter, &gateway).render().unwrap();
+    let listener = "/static_resources/listeners/0/address/socket_address";
+    assert_eq!(at(&config, listener), &json!({ "address": "127.0.0.1", "port_value": 1234 }));
+    assert_eq!(
+        at(&config, "/admin/address/socket_address"),
+        &json!({ "address": "127.0.0.1", "port_value": 0 })
+    );
+    for place in [BOOTSTRAP.to_owned(), format!("{HCM}{FILTER}")] {
+        assert_eq!(at(&config, &format!("{place}{MODULE}")), "/m/libsandgate.so");
+    }
+    assert_eq!(at(&config, &format!("{HCM}{FILTER}/filter_config/value")), &filter);
+    let settings = at(&config, &format!("{BOOTSTRAP}/extension_config/value"));
+    assert_eq!(settings, &json!({ "max-tombstones": 9, "routes-file": "/r/routes.yaml" }));
+    assert_eq!(at(&config, "/static_resources/clusters"), at(&shipped(), "/static_resources/clusters"));
+    assert!(config.pointer(HCM).unwrap().get("access_log").is_none());
+}
+
+#[test]
+fn an_ipv6_listener_and_an_access_log_can_be_asked_for() {
+    let (filter, gateway) = (json!({}), Map::new());
+    let render =
+        Render { address: IpAddr::from(Ipv6Addr::UNSPECIFIED), access_log: true, ..plain(&filter, &gateway) };
+    let config = render.render().unwrap();
+    assert_eq!(at(&config, "/static_resources/listeners/0/address/socket_address/address"), "::");
+    let format =
+        at(&config, &format!("{HCM}/access_log/0/typed_config/log_format/text_format_source/inline_string"));
+    assert!(format.as_str().unwrap().contains("%RESPONSE_CODE_DETAILS%"));
+}
+
+#[test]
+fn the_shipped_config_is_one_the_module_takes() {
+    let shipped = shipped();
+    FilterConfig::parse(shipped_filter_config().to_string().as_bytes()).unwrap();
+    let settings = at(&shipped, &format!("{BOOTSTRAP}/extension_config/value")).to_string();
+    Settings::parse(settings.as_bytes()).unwrap();
+    assert_eq!(at(&shipped, &format!("{HCM}/stat_prefix")), STAT_PREFIX);
+    assert_eq!(at(&shipped, "/static_resources/listeners/0/name"), LISTENER);
+}
+
+/// Each of these was a way for a request to reach a sandbox it was not meant for.
+#[test]
+fn the_shipped_config_reuses_no_connection_retries_nothing_and_trusts_no_header() {
+    let shipped = shipped();
+    let clusters = at(&shipped, "/static_resources/clusters").as_array().unwrap();
+    assert_eq!(clusters.len(), 2);
+    for cluster in clusters {
+        let options = at(cluster, "/typed_extension_protocol_options").as_object().unwrap();
+        let options = options.values().next().unwrap();
+        assert_eq!(at(options, "/common_http_protocol_options/max_requests_per_connection"), 1, "{cluster}");
+    }
+    let text = shipped.to_string();
+    assert!(
+        !text.contains("use_http_header") && !text.contains("retry_policy") && !text.contains("retry_on")
+    );
+    assert_eq!(at(&shipped, &format!("{HCM}/normalize_path")), false);
+    assert_eq!(at(&shipped, &format!("{HCM}/merge_slashes")), false);
+}
