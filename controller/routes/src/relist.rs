@@ -92,12 +92,14 @@ impl Relist {
         while let Some(next) = self.writer.with(|table, shared| self.step(table, shared, from, &mut summary))
         {
             from = next;
+            self.writer.let_others_in();
         }
         from = 0;
         while let Some(next) = self.writer.with(|table, _| {
             table.tombstones.raise_some(from, LOOKS_PER_STEP, &self.version, |key| self.scope.covers(key))
         }) {
             from = next;
+            self.writer.let_others_in();
         }
         self.writer.with(|_, shared| shared.counters.relists.up());
         summary

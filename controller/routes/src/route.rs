@@ -14,24 +14,26 @@ use crate::uid::pack_uuid;
 use crate::{Authority, KeyRef, Observation, Secret, State, Uid, Version};
 
 /// One object at one version.
+// In this order: what a lookup compares and a request asks first stands together at the beginning, in as few cache lines as can be.
 #[derive(Clone)]
+#[repr(C)]
 pub struct Route {
-    id_hash: u64,
-    // Zero when the version does not fit; its digits are then at the end of the text.
-    version: u64,
-    identity: u64,
-    token: Option<Secret>,
-    slot: u32,
-    uid: u16,
     id: u8,
+    state: State,
+    flags: u8,
     provider: u8,
     namespace: u8,
     name: u8,
     owner: u8,
-    flags: u8,
-    state: State,
+    uid: u16,
+    slot: u32,
     // id, address, [namespace], [name], provider, uid, owner, [version].
     text: Text,
+    token: Option<Secret>,
+    id_hash: u64,
+    // Zero when the version does not fit; its digits are then at the end of the text.
+    version: u64,
+    identity: u64,
 }
 
 // With this a route fills the 168 bytes that common allocators hand out as one size, and a 60-byte ID has room for its company.

@@ -1,8 +1,8 @@
 //! The writer's end: every mutation of every source passes its lock, which no reader takes.
 
-use std::fmt;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::{fmt, thread};
 
 use crate::reader::Shared;
 use crate::table::Table;
@@ -19,11 +19,13 @@ pub struct RouteWriter(Arc<Writer>);
 struct Writer {
     shared: Arc<Shared>,
     table: Mutex<Table>,
+    // How many wait for the lock: a hint for those who would take it again at once.
+    waiting: AtomicUsize,
 }
 
 impl RouteWriter {
     pub(crate) fn new(shared: Arc<Shared>, table: Table) -> Self {
-        Self(Arc::new(Writer { shared, table: Mutex::new(table) }))
+        Self(Arc::new(Writer { shared, table: Mutex::new(table), waiting: AtomicUsize::new(0) }))
     }
 
     /// Applies what a source saw. A state that is not kept ([`verdict`](crate::verdict)) makes it a delete at its version.
@@ -68,6 +70,7 @@ impl RouteWriter {
             if step < SWEEP_STEP {
                 break;
             }
+            self.let_others_in();
         }
         swept
     }
@@ -85,7 +88,7 @@ impl RouteWriter {
     /// Runs `change` under the lock and wakes subscribers after it. A panic under the lock would be a bug of ours; the table then goes on
     /// with what is done rather than stop every writer.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Table, &Shared) -> R) -> R {
-        let mut table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.lock();
         let result = change(&mut table, &self.0.shared);
         let wakers = table.feed.take_wakers();
         drop(table);
@@ -93,6 +96,32 @@ impl RouteWriter {
             waker();
         }
         result
+    }
+}
+
+impl RouteWriter {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        match self.0.table.try_lock() {
+            Ok(table) => table,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.0.waiting.fetch_add(1, Ordering::Relaxed);
+                let table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
+                self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+                table
+            }
+        }
+    }
+
+    /// Between two steps of long work: gives those who wait the time to take the lock, which goes to whoever is first and not to
+    /// whoever waits longest.
+    pub(crate) fn let_others_in(&self) {
+        for _ in 0..1_000 {
+            if self.0.waiting.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            thread::yield_now();
+        }
     }
 }
 

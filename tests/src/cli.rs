@@ -1,0 +1,161 @@
+//! The `sandgate` command, run as a person would run it.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::{DEADLINE, eventually, locations};
+
+/// What a finished command left.
+#[derive(Debug)]
+pub struct Cli {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(locations::cli());
+    command
+        .args(arguments)
+        .env("SANDGATE_ENVOY", locations::envoy())
+        .env("SANDGATE_MODULE", locations::module())
+        .stdin(Stdio::null());
+    command
+}
+
+impl Cli {
+    /// Runs `sandgate` with these arguments until it ends.
+    pub async fn run(arguments: &[&str]) -> Self {
+        Self::finish(command(arguments)).await
+    }
+
+    /// Runs a line of shell until it ends.
+    pub async fn shell(line: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(line).stdin(Stdio::null());
+        Self::finish(command).await
+    }
+
+    async fn finish(command: Command) -> Self {
+        let running = tokio::process::Command::from(command).kill_on_drop(true).output();
+        let output = timeout(DEADLINE, running).await.expect("the command ends within the deadline");
+        let output = output.expect("run the command");
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+/// A command that runs until it is told to end. Dropping it ends it and what it started.
+pub struct Running {
+    child: Child,
+    folder: TempDir,
+}
+
+impl Running {
+    /// Starts `sandgate` with these arguments, its output going to files.
+    pub fn start(arguments: &[&str]) -> Self {
+        let folder = TempDir::with_prefix("sandgate-cli-").expect("create a folder");
+        let file = |name| File::create(folder.path().join(name)).expect("create a file");
+        let mut command = command(arguments);
+        // What it writes goes away with it, also when it had no time to clean up.
+        command.env("TMPDIR", folder.path()).stdout(file("stdout")).stderr(file("stderr"));
+        let child = command.spawn().expect("start sandgate");
+        Self { child, folder }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its process ID.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard output so far.
+    pub fn stdout(&self) -> String {
+        self.read("stdout")
+    }
+
+    /// Its standard error so far.
+    pub fn stderr(&self) -> String {
+        self.read("stderr")
+    }
+
+    fn read(&self, name: &str) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.folder().join(name)).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits for what `find` looks for in the output.
+    pub async fn printed<T>(&mut self, what: &str, find: impl Fn(&str) -> Option<T>) -> T {
+        eventually(what, DEADLINE, async || {
+            let found = find(&self.stdout());
+            let ended = found.is_none() && self.child.try_wait().expect("ask for the child").is_some();
+            assert!(!ended, "sandgate ended:\n{}\n{}", self.stdout(), self.stderr());
+            found
+        })
+        .await
+    }
+
+    /// Asks it to end (SIGTERM).
+    pub fn terminate(&self) {
+        signal("TERM", self.pid());
+    }
+
+    /// Ends it with no time to do anything (SIGKILL), and nothing of what it started.
+    pub fn kill(&self) {
+        signal("KILL", self.pid());
+    }
+
+    /// Waits until it has ended, and returns its exit code (`None`: ended by a signal).
+    pub async fn ended(&mut self) -> Option<i32> {
+        let child = &mut self.child;
+        eventually("sandgate ends", DEADLINE, async || child.try_wait().expect("ask for the child"))
+            .await
+            .code()
+    }
+
+    /// The processes it has started and that still run.
+    pub fn children(&self) -> Vec<u32> {
+        let pid = self.pid();
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        lists
+            .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+/// Whether a process exists.
+pub fn process_exists(pid: u32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+fn signal(name: &str, pid: u32) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
+    assert!(sent.expect("run kill").success(), "signal {name} to {pid}");
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            // Envoy first: it is the command's child and nobody would end it after the command is gone.
+            for pid in self.children() {
+                signal("KILL", pid);
+            }
+        }
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- sandgate's output ---\n{}\n{}\n---", self.stdout(), self.stderr());
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! A WebSocket client, over HTTP/1.1 and over HTTP/2.
+
+use std::net::SocketAddr;
+
+use futures_util::{SinkExt, StreamExt};
+use hyper::client::conn::http2;
+use hyper::ext::Protocol;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async};
+
+use crate::DEADLINE;
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// An open WebSocket.
+pub struct WebSocket(WebSocketStream<Box<dyn Stream>>);
+
+impl WebSocket {
+    /// Opens a WebSocket at `path`, with these headers beside the usual ones; `host` replaces the server's address.
+    ///
+    /// # Errors
+    /// When the server answers with something else than an upgrade.
+    pub async fn open(
+        server: SocketAddr,
+        host: Option<&str>,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Self, Error> {
+        let mut request = format!("ws://{server}{path}").into_client_request()?;
+        if let Some(host) = host {
+            request.headers_mut().insert("host", HeaderValue::from_str(host)?);
+        }
+        for (name, value) in headers {
+            let name: HeaderName = name.parse().expect("a header name");
+            request.headers_mut().insert(name, HeaderValue::from_str(value)?);
+        }
+        let stream: Box<dyn Stream> = Box::new(TcpStream::connect(server).await?);
+        let (socket, _) =
+            timeout(DEADLINE, client_async(request, stream)).await.expect("an upgrade in time")?;
+        Ok(Self(socket))
+    }
+
+    /// Opens a WebSocket on a stream of an HTTP/2 connection (RFC 8441), with the key that HTTP/2 itself does not need
+    /// and a server of HTTP/1.1 does, as a proxy in front of the gateway hands it on.
+    ///
+    /// # Errors
+    /// The status, when it is not 200.
+    pub async fn over_http2(server: SocketAddr, host: &str, path: &str) -> Result<Self, u16> {
+        let stream = TcpStream::connect(server).await.expect("connect");
+        let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .handshake::<_, http_body_util::Empty<hyper::body::Bytes>>(TokioIo::new(stream))
+            .await
+            .expect("an HTTP/2 connection");
+        tokio::spawn(connection);
+        let request = hyper::Request::connect(format!("http://{host}{path}"))
+            .extension(Protocol::from_static("websocket"))
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", generate_key())
+            .body(http_body_util::Empty::new())
+            .expect("a request");
+        sender.ready().await.expect("an HTTP/2 connection");
+        let response = timeout(DEADLINE, sender.send_request(request)).await.expect("an answer in time");
+        let response = response.expect("an answer");
+        if response.status() != 200 {
+            return Err(response.status().as_u16());
+        }
+        let upgraded = hyper::upgrade::on(response).await.expect("an upgrade");
+        let stream: Box<dyn Stream> = Box::new(TokioIo::new(upgraded));
+        Ok(Self(WebSocketStream::from_raw_socket(stream, Role::Client, None).await))
+    }
+
+    /// Sends a text.
+    pub async fn send(&mut self, text: &str) {
+        self.0.send(Message::text(text)).await.expect("send on the WebSocket");
+    }
+
+    /// The next text, or `None` when the other side has closed.
+    pub async fn next(&mut self) -> Option<String> {
+        let message = timeout(DEADLINE, self.0.next()).await.expect("a message within the deadline");
+        match message {
+            Some(Ok(Message::Text(text))) => Some(text.as_str().to_owned()),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => None,
+            Some(Ok(other)) => panic!("expected a text, got {other:?}"),
+        }
+    }
+
+    /// Closes it and waits for the other side to agree.
+    pub async fn close(mut self) {
+        self.0.close(None).await.expect("close the WebSocket");
+        while let Some(Ok(_)) = timeout(DEADLINE, self.0.next()).await.expect("a close in time") {}
+    }
+}

@@ -1,0 +1,26 @@
+//! The harness: a real Envoy with the real module, real HTTP servers in the place of sandboxes, real clients.
+//!
+//! Each scenario starts what it needs and ends what it started: Envoy runs on free ports in a folder of its own,
+//! sandboxes listen on addresses of 127/8 that no other test holds. Nothing waits for a time to pass; [`eventually`]
+//! waits for a condition, with a deadline after which the scenario fails and shows Envoy's log.
+//!
+//! Where the binaries are comes from the environment (see [`locations`]); `make test` sets it. A missing one fails the
+//! scenario: nothing is skipped in silence.
+#![forbid(unsafe_code)]
+
+mod browser;
+mod cli;
+mod client;
+mod fixture;
+mod gateway;
+pub mod locations;
+mod sandbox;
+mod wait;
+
+pub use browser::Browser;
+pub use cli::{Cli, Running, process_exists};
+pub use client::{Client, Reply, Request, WebSocket, raw_exchange};
+pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
+pub use gateway::{Access, Builder, Exit, Gateway};
+pub use sandbox::{Pattern, Place, Sandbox};
+pub use wait::{DEADLINE, eventually};

@@ -1,0 +1,52 @@
+//! Where the binaries under test are: one environment variable each, set by `make test`.
+
+use std::path::PathBuf;
+
+fn required(variable: &str, what: &str) -> PathBuf {
+    let Some(value) = std::env::var_os(variable) else {
+        panic!("{variable} is not set: it is the path of {what}; `make test` sets it");
+    };
+    let path = PathBuf::from(value);
+    assert!(path.exists(), "{variable}={} does not exist; `make test` builds or installs it", path.display());
+    path.canonicalize().expect("an existing path has a canonical form")
+}
+
+/// The Envoy binary (`SANDGATE_ENVOY`).
+pub fn envoy() -> PathBuf {
+    required("SANDGATE_ENVOY", "the Envoy binary")
+}
+
+/// The module under test (`SANDGATE_MODULE`).
+pub fn module() -> PathBuf {
+    required("SANDGATE_MODULE", "libsandgate.so")
+}
+
+/// The module built with the cargo feature `failpoints` (`SANDGATE_MODULE_FAILPOINTS`).
+pub fn module_with_failpoints() -> PathBuf {
+    required("SANDGATE_MODULE_FAILPOINTS", "libsandgate.so built with the feature `failpoints`")
+}
+
+/// The command line tool (`SANDGATE_BIN`).
+pub fn cli() -> PathBuf {
+    required("SANDGATE_BIN", "the sandgate command")
+}
+
+/// A real browser (`SANDGATE_CHROMIUM`, else `chromium` from PATH).
+pub fn chromium() -> PathBuf {
+    if std::env::var_os("SANDGATE_CHROMIUM").is_some() {
+        return required("SANDGATE_CHROMIUM", "Chromium");
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join("chromium"))
+        .find(|candidate| candidate.is_file())
+        .expect("no chromium in PATH and SANDGATE_CHROMIUM is not set; `make test` installs it")
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("..")
+        .canonicalize()
+        .expect("the crate lives in the repository")
+}

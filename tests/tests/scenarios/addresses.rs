@@ -1,0 +1,198 @@
+//! How a request names its sandbox: every form, and which form wins.
+
+use sandgate_tests::{Gateway, Reply, Request, route, routes};
+
+use crate::support::{AGENT_SANDBOX_PORT, KRUISE_PORT, PORT, assert_refused, demo, sandbox};
+
+/// The parts of a request that can name a sandbox.
+#[derive(Clone, Default)]
+struct Parts {
+    path: Option<String>,
+    host: Option<String>,
+    headers: Vec<(&'static str, String)>,
+}
+
+impl Parts {
+    fn request(self) -> Request {
+        let mut request = Request::get(self.path.as_deref().unwrap_or("/here"));
+        if let Some(host) = self.host {
+            request = request.host(&host);
+        }
+        self.headers.into_iter().fold(request, |request, (name, value)| request.header(name, value))
+    }
+}
+
+/// Adds what names a sandbox.
+type Add = fn(&mut Parts, &str);
+
+/// The forms in the documented order. Each adds to a request what names `default--{name}` on [`PORT`].
+const FORMS: [(&str, Add); 7] = [
+    ("kruise path", |parts, name| {
+        parts.path = Some(format!("/kruise/default--{name}/{PORT}/here"));
+    }),
+    ("kruise header", |parts, name| {
+        parts.headers.push(("e2b-sandbox-id", format!("default--{name}")));
+        parts.headers.push(("e2b-sandbox-port", PORT.to_string()));
+    }),
+    ("opensandbox header", |parts, name| {
+        parts.headers.push(("opensandbox-ingress-to", format!("default--{name}-{PORT}")));
+    }),
+    ("agent-sandbox header", |parts, name| {
+        parts.headers.push(("x-sandbox-id", name.to_owned()));
+        parts.headers.push(("x-sandbox-port", PORT.to_string()));
+    }),
+    ("kruise host", |parts, name| {
+        parts.host = Some(format!("{PORT}-default--{name}.sandbox.test"));
+    }),
+    ("opensandbox host", |parts, name| {
+        parts.host = Some(format!("default--{name}-{PORT}.sandbox.test"));
+    }),
+    ("opensandbox path", |parts, name| {
+        parts.path = Some(format!("/default--{name}/{PORT}/here"));
+    }),
+];
+
+#[tokio::test]
+async fn every_form_reaches_the_sandbox_it_names_and_the_first_form_in_order_wins() {
+    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
+    let mut sandboxes = Vec::new();
+    for name in names {
+        sandboxes.push(sandbox(name).await);
+    }
+    let gateway =
+        Gateway::serving(&routes(sandboxes.iter().map(|sandbox| route(sandbox.name()).ip(sandbox.ip()))))
+            .await;
+    let mut client = gateway.client().await;
+    for (first, (form, add)) in FORMS.iter().enumerate() {
+        let mut parts = Parts::default();
+        add(&mut parts, names[first]);
+        let reply = client.send(parts.clone().request()).await.expect("an answer");
+        assert_eq!(reply.sandbox(), names[first], "{form}");
+        assert_eq!((reply.seen_path().as_str(), reply.seen_port()), ("/here", PORT.into()), "{form}");
+        let access = gateway.access(&reply).await;
+        assert_eq!(access.upstream, sandboxes[first].authority(), "{form}");
+        // Every later form beside it changes nothing. A request has one path and one host, so the first stays.
+        for (later, (other, add_other)) in FORMS.iter().enumerate().skip(first + 1) {
+            let mut both = Parts::default();
+            add_other(&mut both, names[later]);
+            add(&mut both, names[first]);
+            let reply = client.send(both.request()).await.expect("an answer");
+            assert_eq!(reply.sandbox(), names[first], "{form} before {other}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn defaults_aliases_and_spellings_of_each_form_are_understood() {
+    let (demo, gateway) = demo().await;
+    let header = |name: &str, value: &str| Request::get("/").header(name, value);
+    let host = |host: String| Request::get("/").host(&host);
+    let cases = [
+        ("kruise header, default port", header("e2b-sandbox-id", "default--demo"), KRUISE_PORT),
+        ("kruise header in upper case", header("E2B-Sandbox-ID", "default--demo"), KRUISE_PORT),
+        ("agent-sandbox header, defaults", header("x-sandbox-id", "demo"), AGENT_SANDBOX_PORT),
+        (
+            "agent-sandbox header, namespace",
+            header("x-sandbox-id", "demo").header("x-sandbox-namespace", "default"),
+            AGENT_SANDBOX_PORT,
+        ),
+        (
+            "opensandbox header with a domain",
+            header("opensandbox-ingress-to", "default--demo-8000.sandbox.test"),
+            PORT,
+        ),
+        ("opensandbox header, other name", header("open-sandbox-ingress", "default--demo-8000"), PORT),
+        ("kruise host with a port", host("8000-default--demo.sandbox.test:7788".into()), PORT),
+        ("kruise host with a trailing dot", host("8000-default--demo.sandbox.test.".into()), PORT),
+        ("kruise host with both", host("8000-default--demo.sandbox.test.:7788".into()), PORT),
+        ("kruise host in upper case", host("8000-DEFAULT--DEMO.SANDBOX.TEST".into()), PORT),
+        ("kruise host under localhost", host("8000-default--demo.localhost".into()), PORT),
+        ("opensandbox host with a port", host("default--demo-8000.sandbox.test:7788".into()), PORT),
+        ("opensandbox host with a trailing dot", host("default--demo-8000.sandbox.test.".into()), PORT),
+        ("opensandbox host in mixed case", host("Default--Demo-8000.Sandbox.Test".into()), PORT),
+    ];
+    for (what, request, port) in cases {
+        let reply = gateway.send(request).await;
+        assert_eq!((reply.sandbox(), reply.seen_port()), ("demo".to_owned(), port.into()), "{what}");
+    }
+    assert_eq!(demo.requests(), 14);
+}
+
+#[tokio::test]
+async fn the_path_forms_hand_on_the_rest_of_the_path_byte_for_byte() {
+    let (_demo, gateway) = demo().await;
+    let rests = [
+        ("", "/"),
+        ("/", "/"),
+        ("/a/b", "/a/b"),
+        ("/a/b/?x=1&y=%2F%20", "/a/b/?x=1&y=%2F%20"),
+        ("?only=query", "/?only=query"),
+        ("/?q=/kruise/x/1/", "/?q=/kruise/x/1/"),
+        ("//double//slashes", "//double//slashes"),
+        ("/../dots/./stay", "/../dots/./stay"),
+        ("/%2e%2e%2fescaped", "/%2e%2e%2fescaped"),
+        ("/kruise/default--demo/8000/twice", "/kruise/default--demo/8000/twice"),
+    ];
+    for prefix in ["/kruise/default--demo/8000", "/default--demo/8000"] {
+        for (rest, seen) in rests {
+            let reply = gateway.send(Request::get(&format!("{prefix}{rest}"))).await;
+            assert_eq!(
+                (reply.sandbox().as_str(), reply.seen_path().as_str()),
+                ("demo", seen),
+                "{prefix}{rest}"
+            );
+        }
+    }
+    // The other forms do not touch the path, whatever it looks like.
+    for path in ["/", "/a/b?x=1", "//double", "/a/80a/x", "/../up"] {
+        let request = Request::get(path).header("e2b-sandbox-id", "default--demo");
+        assert_eq!(gateway.send(request).await.seen_path(), path);
+    }
+}
+
+#[tokio::test]
+async fn ids_are_opaque_dashes_and_digits_in_them_are_not_taken_for_ports() {
+    let (dashed, long, short) = (sandbox("dashed").await, sandbox("long").await, sandbox("short").await);
+    let longest = format!("{}.z", "a".repeat(251));
+    let gateway = Gateway::serving(&routes([
+        route("dashed").id("x-8000").ip(dashed.ip()),
+        route("long").id(&longest).ip(long.ip()),
+        route("short").id("0").ip(short.ip()),
+    ]))
+    .await;
+    let sandbox_of = async |request| gateway.send(request).await.sandbox();
+    // Both host forms fit: the first in order reads the port in front.
+    assert_eq!(sandbox_of(Request::get("/").host("8000-x-8000.test.local")).await, "dashed");
+    assert_eq!(sandbox_of(Request::get("/").host("x-8000-8000.test.local")).await, "dashed");
+    assert_eq!(sandbox_of(Request::get("/kruise/x-8000/8000/")).await, "dashed");
+    assert_eq!(sandbox_of(Request::get("/0/8000/")).await, "short");
+    assert_eq!(sandbox_of(Request::get("/").host("8000-0.test.local")).await, "short");
+    assert_eq!(longest.len(), 253);
+    assert_eq!(sandbox_of(Request::get("/").header("e2b-sandbox-id", &longest)).await, "long");
+    assert_eq!(sandbox_of(Request::get(&format!("/kruise/{longest}/8000/"))).await, "long");
+}
+
+#[tokio::test]
+async fn agent_sandbox_names_an_object_and_gets_that_object_or_none() {
+    let (split, plain) = (sandbox("split").await, sandbox("plain").await);
+    let gateway = Gateway::serving(&routes([
+        route("b--c").namespace("a").ip(split.ip()),
+        route("plain").namespace("team").set("uid", "uid-1").ip(plain.ip()),
+    ]))
+    .await;
+    let ask = async |namespace: &str, name: &str, uid: Option<&str>| -> Reply {
+        let mut request =
+            Request::get("/").header("x-sandbox-namespace", namespace).header("x-sandbox-id", name);
+        if let Some(uid) = uid {
+            request = request.header("x-sandbox-uid", uid);
+        }
+        gateway.send(request).await
+    };
+    assert_eq!(ask("a", "b--c", None).await.sandbox(), "split");
+    // The same lookup ID, but another object.
+    assert_refused(&gateway, &ask("a--b", "c", None).await, 502, "sandbox_not_found").await;
+    assert_eq!(ask("team", "plain", None).await.sandbox(), "plain");
+    assert_eq!(ask("team", "plain", Some("uid-1")).await.sandbox(), "plain");
+    assert_refused(&gateway, &ask("team", "plain", Some("uid-2")).await, 502, "sandbox_not_found").await;
+    assert_refused(&gateway, &ask("other", "plain", None).await, 502, "sandbox_not_found").await;
+}

@@ -1,0 +1,93 @@
+//! Access tokens.
+
+use sandgate_tests::{Gateway, Request, SECRET, Sandbox, route, routes};
+use serde_json::json;
+
+use crate::support::{ask, assert_refused, sandbox};
+
+async fn guarded(enable: bool) -> (Sandbox, Gateway) {
+    let up = sandbox("up").await;
+    let gateway = Gateway::builder()
+        .routes(&routes([
+            route("guarded").token(SECRET).ip(up.ip()),
+            route("open").ip(up.ip()),
+            route("jwt").token(SECRET).set("require-traffic-auth", true).ip(up.ip()),
+            route("asleep").token(SECRET).state("paused").ip(up.ip()),
+        ]))
+        .filter(json!({ "enable-auth": enable }))
+        .start()
+        .await;
+    (up, gateway)
+}
+
+/// A request of each dialect, with the header its token is in.
+fn dialects(name: &str) -> [(Request, &'static str); 3] {
+    let id = format!("default--{name}");
+    [
+        (ask(&id), "x-access-token"),
+        (Request::get("/").header("x-sandbox-id", name).header("x-sandbox-port", "8000"), "x-access-token"),
+        (
+            Request::get("/").header("opensandbox-ingress-to", format!("{id}-8000")),
+            "opensandbox-secure-access",
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn the_right_token_is_let_in_and_every_other_is_401() {
+    let (up, gateway) = guarded(true).await;
+    for (request, header) in dialects("guarded") {
+        assert_eq!(gateway.send(request.header(header, SECRET)).await.sandbox(), "up", "{header}");
+    }
+    let longer = format!("{SECRET}x");
+    let upper = SECRET.to_uppercase();
+    for wrong in ["", "x", &SECRET[1..], &longer, &upper] {
+        for (request, header) in dialects("guarded") {
+            let reply = gateway.send(request.header(header, wrong)).await;
+            assert_refused(&gateway, &reply, 401, "unauthorized").await;
+        }
+    }
+    for (request, _) in dialects("guarded") {
+        assert_refused(&gateway, &gateway.send(request).await, 401, "unauthorized").await;
+    }
+    // A token in the wrong place is none.
+    for (request, _) in dialects("guarded") {
+        let reply = gateway.send(request.header("authorization", format!("Bearer {SECRET}"))).await;
+        assert_refused(&gateway, &reply, 401, "unauthorized").await;
+    }
+    assert_eq!(up.requests(), 3);
+    gateway.stat_is("sandgate.rq_unauthorized", 21).await;
+}
+
+#[tokio::test]
+async fn a_route_without_a_token_passes_and_the_state_is_told_before_the_token_is_asked_for() {
+    let (_up, gateway) = guarded(true).await;
+    for (request, header) in dialects("open") {
+        assert_eq!(gateway.send(request.header(header, "anything")).await.sandbox(), "up");
+    }
+    for (request, _) in dialects("open") {
+        assert_eq!(gateway.send(request).await.sandbox(), "up");
+    }
+    let reply = gateway.send(ask("default--asleep")).await;
+    assert_refused(&gateway, &reply, 502, "sandbox_not_running").await;
+}
+
+#[tokio::test]
+async fn without_enable_auth_no_token_is_asked_for() {
+    let (_up, gateway) = guarded(false).await;
+    for (request, header) in dialects("guarded") {
+        assert_eq!(gateway.send(request.header(header, "wrong")).await.sandbox(), "up");
+    }
+}
+
+#[tokio::test]
+async fn a_route_that_needs_a_verified_traffic_token_is_closed_until_there_is_a_verifier() {
+    for enable in [true, false] {
+        let (up, gateway) = guarded(enable).await;
+        for (request, header) in dialects("jwt") {
+            let request = request.header(header, SECRET).header("e2b-traffic-access-token", "a.b.c");
+            assert_refused(&gateway, &gateway.send(request).await, 503, "jwt_verifier_not_ready").await;
+        }
+        assert_eq!(up.requests(), 0);
+    }
+}

@@ -1,0 +1,27 @@
+//! The scenarios: what a user of the gateway relies on, each against a real Envoy with the real module.
+//!
+//! One binary, so that the scenarios of all themes share the machine's cores; `cargo test -p sandgate-tests addresses::`
+//! runs one theme.
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod admin;
+mod auth;
+mod browser;
+mod cli;
+mod config;
+mod explain;
+mod harness;
+mod headers;
+mod listeners;
+mod malformed;
+mod panics;
+mod pins;
+mod recycled;
+mod replies;
+mod routes_file;
+mod secrets;
+mod shutdown;
+mod support;
+mod switches;
+mod transport;

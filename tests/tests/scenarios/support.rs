@@ -1,0 +1,66 @@
+//! What several themes share.
+
+use sandgate_tests::{Builder, Gateway, Reply, Request, Sandbox, route, routes};
+use serde_json::{Value, json};
+
+/// The default port of the OpenKruise dialect.
+pub(crate) const KRUISE_PORT: u16 = 49_983;
+/// The default port of the agent-sandbox dialect.
+pub(crate) const AGENT_SANDBOX_PORT: u16 = 8888;
+/// A port that is nobody's default.
+pub(crate) const PORT: u16 = 8000;
+
+/// A sandbox that listens on the default ports and on [`PORT`].
+pub(crate) async fn sandbox(name: &str) -> Sandbox {
+    Sandbox::on_ports(name, &[PORT, KRUISE_PORT, AGENT_SANDBOX_PORT]).await
+}
+
+/// One sandbox, `demo`, with its gateway: for scenarios about everything but routes.
+pub(crate) async fn demo() -> (Sandbox, Gateway) {
+    let demo = sandbox("demo").await;
+    let gateway = Gateway::serving(&routes([route("demo").ip(demo.ip())])).await;
+    (demo, gateway)
+}
+
+/// A GET that addresses a sandbox by the OpenKruise header, on [`PORT`].
+pub(crate) fn ask(id: &str) -> Request {
+    Request::get("/").header("e2b-sandbox-id", id).header("e2b-sandbox-port", PORT.to_string())
+}
+
+/// A filter config with `clear-route-cache` and these keys.
+pub(crate) fn splitting(mut filter: Value) -> Value {
+    filter["clear-route-cache"] = json!(true);
+    filter
+}
+
+/// Envoy's routes as the README says for `clear-route-cache`: what is for a sandbox goes to one, the rest to `rest`.
+pub(crate) fn split_routes(builder: Builder, rest: &Sandbox) -> Builder {
+    builder
+        .static_cluster("rest", rest)
+        .envoy_route(json!({
+            "match": { "prefix": "/", "headers": [
+                { "name": "x-sandgate-route", "string_match": { "exact": "sandbox" } },
+            ]},
+            "route": { "cluster": "sandbox", "timeout": "0s" },
+        }))
+        .envoy_route(json!({ "match": { "prefix": "/" }, "route": { "cluster": "rest", "timeout": "0s" } }))
+}
+
+/// Asserts that the gateway itself answered, with this status and this reason in all three places.
+pub(crate) async fn assert_refused(gateway: &Gateway, reply: &Reply, status: u16, reason: &str) {
+    assert_eq!(
+        (reply.status, reply.header("content-type")),
+        (status, "application/json"),
+        "{}",
+        reply.text()
+    );
+    let body = reply.json();
+    assert_eq!((&body["code"], &body["reason"]), (&json!(status), &json!(reason)), "{body}");
+    assert!(body["message"].as_str().is_some_and(|message| !message.is_empty()), "{body}");
+    let access = gateway.access(reply).await;
+    assert_eq!(
+        (access.status, access.details.as_str(), access.upstream.as_str()),
+        (status, reason, ""),
+        "{body}"
+    );
+}
