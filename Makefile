@@ -17,8 +17,10 @@ FUZZ_SECONDS ?= 10
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: build ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your own)
-	@exec $(BUILT)/release/sandgate run $(ARGS)
+run: module ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your own)
+	cargo build --locked -p sandgate
+	@echo "the command is $(BUILT)/debug/sandgate"
+	@exec $(BUILT)/debug/sandgate run $(ARGS)
 
 build: module ## The module and the command, as shipped, side by side
 	cargo build --release --locked -p sandgate

@@ -103,7 +103,7 @@ fn render(route: &Route) -> Value {
         "name": route.key().name(),
         "provider": route.key().provider(),
         "uid": route.uid().as_str(),
-        "owner": route.owner(),
+        "owner": route.owner().as_str(),
         "state": route.state().as_str(),
         "ip": route.ip().map(|ip| ip.to_string()),
         "version": route.version().to_string(),

@@ -23,12 +23,14 @@ pub struct RouteReader(pub(crate) Arc<Shared>);
 impl RouteReader {
     /// Whether the first list of every source is in. Before that a missing route means nothing, and nothing may be served. Once true,
     /// always true: the last known table outlives its sources.
+    #[inline]
     pub fn is_ready(&self) -> bool {
         self.0.ready.load(Ordering::Acquire)
     }
 
     /// Pins the table for this thread: routes found stay readable, without counting, until the pin is dropped. Memory of routes
     /// replaced meanwhile is held back that long, so a pin is for one request and not for keeping.
+    #[inline]
     pub fn pin(&self) -> Pinned<'_> {
         Pinned(self.0.served.pin())
     }

@@ -28,7 +28,7 @@ use crate::{ObjectKey, Observation, Outcome, Route, RouteWriter, Scope, Version}
 
 // How much a commit does before it lets others in.
 const LOOKS_PER_STEP: usize = 4096;
-const DELETES_PER_STEP: usize = 256;
+const CHANGES_PER_STEP: usize = 256;
 
 /// A relist under way. See the module's text.
 #[must_use = "a relist that is dropped deletes nothing"]
@@ -96,7 +96,7 @@ impl Relist {
         }
         from = 0;
         while let Some(next) = self.writer.with(|table, _| {
-            table.tombstones.raise_some(from, LOOKS_PER_STEP, &self.version, |key| self.scope.covers(key))
+            table.tombstones.raise_some(from, CHANGES_PER_STEP, &self.version, |key| self.scope.covers(key))
         }) {
             from = next;
             self.writer.let_others_in();
@@ -117,7 +117,7 @@ impl Relist {
         let end = table.records.slots();
         let mut deletes = 0;
         for at in from..end.min(from + LOOKS_PER_STEP) {
-            if deletes == DELETES_PER_STEP {
+            if deletes == CHANGES_PER_STEP {
                 return Some(at);
             }
             let slot = u32::try_from(at).ok()?;

@@ -78,7 +78,9 @@ impl PinnedMap<'_> {
         self.routes.get_key_value(&BySlot { hash, slot }).map(|(served, ())| &served.0)
     }
 
-    /// Puts a route in the place of whatever its ID pointed at, in one step.
+    /// Puts a route in the place of whatever its ID pointed at, in one step. papaya keeps key and value in one entry and replaces it
+    /// whole, which its documentation does not promise of the key: hence its exact version in the workspace, and the tests that would
+    /// see an update get lost.
     pub(crate) fn insert(&self, route: Route) {
         self.routes.insert(Served(route), ());
     }

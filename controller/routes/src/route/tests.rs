@@ -20,7 +20,7 @@ fn assert_same(route: &Route, observed: &Observation) {
     assert_eq!(route.key(), observed.key);
     assert_eq!(route.id(), observed.id);
     assert_eq!(route.uid(), observed.uid.as_str());
-    assert_eq!(route.owner(), observed.owner);
+    assert_eq!(route.owner(), observed.owner.as_str());
     assert_eq!(route.version(), observed.version);
     assert_eq!(route.ip(), observed.ip);
     assert_eq!(route.require_traffic_auth(), observed.require_traffic_auth);
@@ -66,11 +66,20 @@ fn a_route_with_a_sixty_byte_id_is_one_piece_of_168_bytes() {
     let observed = Observation {
         key: ObjectKey::new("agent-sandbox", "team-0042", &"n".repeat(49)).unwrap(),
         id: format!("team-0042--{}", "n".repeat(49)),
+        token: Some(Secret::new(observation().uid)),
         ..observation()
     };
     assert_eq!(observed.id.len(), 60);
     let route = Route::build(observed.clone(), 1, 0, 0);
     assert!(matches!(route.text, Text::Inside(_)));
+    assert_same(&route, &observed);
+    let observed = Observation {
+        key: ObjectKey::new("kruise", "team-0042", &"n".repeat(49)).unwrap(),
+        owner: observed.uid.clone(),
+        ..observed
+    };
+    let route = Route::build(observed.clone(), 1, 0, 0);
+    assert!(matches!(route.text, Text::Inside(_)), "an owner that is a UUID fits too");
     assert_same(&route, &observed);
 }
 
@@ -95,7 +104,7 @@ prop_compose! {
         parts in prop::array::uniform3("[ab.-]{1,40}"),
         namespace in "[ab-]{0,10}",
         id in prop_oneof!["[ab.-]{1,90}", Just("=".to_owned()), Just("n".to_owned())],
-        owner in "[ a-zé]{0,40}",
+        owner in prop_oneof!["[ a-zé]{0,40}", Just(observation().uid)],
         uuid in any::<bool>(),
         version in prop_oneof!["[1-9][0-9]{0,18}", "[1-9][0-9]{20,60}"],
         ip in prop::option::of(any::<IpAddr>()),

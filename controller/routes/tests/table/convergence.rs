@@ -49,7 +49,7 @@ type Seen = BTreeMap<String, (String, String, State, String)>;
 
 fn seen(reader: &RouteReader) -> Seen {
     let describe = |route: &sandgate_routes::Route| {
-        (route.uid().to_string(), route.owner().to_owned(), route.state(), route.version().to_string())
+        (route.uid().to_string(), route.owner().to_string(), route.state(), route.version().to_string())
     };
     let page = reader.page(&Filter::default(), None, 1_000);
     page.routes.iter().map(|route| (route.id().to_owned(), describe(route))).collect()

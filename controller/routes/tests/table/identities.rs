@@ -12,7 +12,7 @@ fn a_new_uid_under_the_same_name_is_a_new_identity() {
     assert_eq!(table.writer.apply(sandbox("a").with_uid("second").owned_by("bob").at(2)), Outcome::Applied);
     let second = table.reader.get("team--a").unwrap();
     assert_ne!(second.identity(), first.identity());
-    assert_eq!((second.uid().as_str(), second.owner()), ("second", "bob"));
+    assert_eq!((second.uid().as_str(), second.owner().as_str()), ("second", "bob"));
     assert!(second.token().is_none(), "nothing of the first carries over");
     assert!(first.token().is_some(), "and who holds the first still sees it whole");
 }

@@ -188,7 +188,10 @@ impl Pair {
             };
             let (route, live) = (found.unwrap(), &self.model.live[key]);
             assert_eq!(route.key(), *key);
-            assert_eq!((route.id(), route.uid().as_str(), route.owner()), (id, &*live.uid, &*live.owner));
+            assert_eq!(
+                (route.id(), route.uid().as_str(), route.owner().as_str()),
+                (id, &*live.uid, &*live.owner)
+            );
             assert_eq!((route.state(), route.version()), (live.state, live.version.clone()));
             assert_eq!(*self.identities.entry(live.identity).or_insert(route.identity()), route.identity());
         }

@@ -1,12 +1,12 @@
-//! UIDs without their cost: the canonical text of a UUID is kept as its 16 bytes.
+//! UUIDs without the cost of their text. UIDs are UUIDs as a rule, owners and tokens often: each is kept as its 16 bytes.
 
 use std::fmt;
 use std::ops::Deref;
 use std::str;
 
-/// A route's UID. It is a string (it derefs to one); where the route keeps 16 bytes, the text is made on the stack.
+/// A text of a route. It is a string (it derefs to one); where the route keeps a UUID's 16 bytes, the text is made on the stack.
 #[derive(Clone, Copy)]
-pub struct Uid<'a>(Repr<'a>);
+pub struct PackedText<'a>(Repr<'a>);
 
 #[derive(Clone, Copy)]
 enum Repr<'a> {
@@ -17,9 +17,8 @@ enum Repr<'a> {
 const UUID_TEXT: usize = 36;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// The 16 bytes of `text`, if it is a UUID in the one spelling that [`Uid::from_uuid`] gives back.
-pub(crate) fn pack_uuid(text: &str) -> Option<[u8; 16]> {
-    let text = text.as_bytes();
+/// The 16 bytes of `text`, if it is a UUID in the one spelling that [`PackedText::from_uuid`] gives back.
+pub(crate) fn pack_uuid(text: &[u8]) -> Option<[u8; 16]> {
     if text.len() != UUID_TEXT || HYPHENS.iter().any(|&at| text[at] != b'-') {
         return None;
     }
@@ -34,30 +33,36 @@ pub(crate) fn pack_uuid(text: &str) -> Option<[u8; 16]> {
 fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
-        // Lower case only: another spelling is another UID and must come back as it was.
+        // Lower case only: another spelling is another text and must come back as it was.
         b'a'..=b'f' => Some(digit - b'a' + 10),
         _ => None,
     }
 }
 
-impl<'a> Uid<'a> {
+/// The text of a UUID. Which digits it has does not show in the time this takes: it is used for secrets too.
+pub(crate) fn uuid_text(packed: &[u8]) -> [u8; UUID_TEXT] {
+    // '0' to '9' and 'a' to 'f' are apart by 39, which is added where 9 minus the digit is negative.
+    let digit = |nibble: u8| b'0' + nibble + (9u8.wrapping_sub(nibble) >> 7) * 39;
+    let mut text = [b'-'; UUID_TEXT];
+    let mut at = 0;
+    for byte in packed.iter().take(16) {
+        if HYPHENS.contains(&at) {
+            at += 1;
+        }
+        text[at] = digit(byte >> 4);
+        text[at + 1] = digit(byte & 15);
+        at += 2;
+    }
+    text
+}
+
+impl<'a> PackedText<'a> {
     pub(crate) fn from_text(text: &'a str) -> Self {
         Self(Repr::Text(text))
     }
 
     pub(crate) fn from_uuid(packed: &[u8]) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = [b'-'; UUID_TEXT];
-        let mut at = 0;
-        for byte in packed.iter().take(16) {
-            if HYPHENS.contains(&at) {
-                at += 1;
-            }
-            text[at] = DIGITS[usize::from(byte >> 4)];
-            text[at + 1] = DIGITS[usize::from(byte & 15)];
-            at += 2;
-        }
-        Self(Repr::Uuid(text))
+        Self(Repr::Uuid(uuid_text(packed)))
     }
 
     /// The text.
@@ -69,7 +74,7 @@ impl<'a> Uid<'a> {
     }
 }
 
-impl Deref for Uid<'_> {
+impl Deref for PackedText<'_> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -77,39 +82,39 @@ impl Deref for Uid<'_> {
     }
 }
 
-impl AsRef<str> for Uid<'_> {
+impl AsRef<str> for PackedText<'_> {
     fn as_ref(&self) -> &str {
         self.as_str()
     }
 }
 
-impl PartialEq for Uid<'_> {
+impl PartialEq for PackedText<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Eq for Uid<'_> {}
+impl Eq for PackedText<'_> {}
 
-impl PartialEq<str> for Uid<'_> {
+impl PartialEq<str> for PackedText<'_> {
     fn eq(&self, other: &str) -> bool {
         self.as_str() == other
     }
 }
 
-impl PartialEq<&str> for Uid<'_> {
+impl PartialEq<&str> for PackedText<'_> {
     fn eq(&self, other: &&str) -> bool {
         self.as_str() == *other
     }
 }
 
-impl fmt::Display for Uid<'_> {
+impl fmt::Display for PackedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl fmt::Debug for Uid<'_> {
+impl fmt::Debug for PackedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
     }
@@ -122,8 +127,14 @@ mod tests {
     #[test]
     fn a_uuid_comes_back_as_it_was() {
         let text = "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b";
-        let packed = pack_uuid(text).unwrap();
-        assert_eq!(Uid::from_uuid(&packed), text);
+        let packed = pack_uuid(text.as_bytes()).unwrap();
+        assert_eq!(PackedText::from_uuid(&packed), text);
+        for digits in ["0123456789abcdef", "fedcba9876543210", "ffffffffffffffff", "0000000000000000"] {
+            let digits = digits.repeat(2);
+            let text =
+                [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-");
+            assert_eq!(PackedText::from_uuid(&pack_uuid(text.as_bytes()).unwrap()), text.as_str());
+        }
     }
 
     #[test]
@@ -137,7 +148,7 @@ mod tests {
             "éc1f03a-0b4d-4e5f-9a6b-7c8d9e0f1a2b0",
             "",
         ] {
-            assert_eq!(pack_uuid(text), None, "{text:?}");
+            assert_eq!(pack_uuid(text.as_bytes()), None, "{text:?}");
         }
     }
 }
