@@ -47,6 +47,7 @@ endef
 lint: ## Formatting and clippy, warnings denied
 	cargo fmt --all --check
 	cargo fmt --manifest-path filter/request/fuzz/Cargo.toml --check
+	cargo metadata --manifest-path filter/request/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 envoy: ## Install the pinned Envoy into the cache and say where it is
