@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sandgate_tests::{Client, Gateway, Request, replace_by_rename, route, routes};
+use sandgate_tests::{Client, Gateway, Request, Sandbox, replace_by_rename, route, routes};
 use serde_json::{Value, json};
 
 use crate::support::{AGENT_SANDBOX_PORT, PORT, ask, assert_refused, sandbox};
@@ -64,15 +64,21 @@ fn version(port: u16) -> Value {
     json!({ "dialects": { "kruise": { "default-port": port } } })
 }
 
-#[tokio::test]
-async fn replacing_the_filter_config_under_traffic_fails_no_request() {
+/// A sandbox behind a listener that comes by LDS.
+async fn reloadable() -> (Sandbox, Gateway) {
     let demo = sandbox("demo").await;
-    let mut gateway = Gateway::builder()
+    let gateway = Gateway::builder()
         .routes(&routes([route("demo").ip(demo.ip())]))
         .filter(version(PORT))
         .lds()
         .start()
         .await;
+    (demo, gateway)
+}
+
+#[tokio::test]
+async fn replacing_the_filter_config_under_traffic_fails_no_request() {
+    let (demo, mut gateway) = reloadable().await;
     let address = gateway.address();
     let request = || Request::get("/").header("e2b-sandbox-id", "default--demo");
     // One request is under way all the time, on a connection of the first listener.
@@ -122,13 +128,7 @@ async fn replacing_the_filter_config_under_traffic_fails_no_request() {
 
 #[tokio::test]
 async fn a_bad_update_is_refused_and_the_old_config_serves() {
-    let demo = sandbox("demo").await;
-    let mut gateway = Gateway::builder()
-        .routes(&routes([route("demo").ip(demo.ip())]))
-        .filter(version(PORT))
-        .lds()
-        .start()
-        .await;
+    let (_demo, mut gateway) = reloadable().await;
     gateway.update_filter(&json!({ "dialects": { "kruise": { "port": 1 } } }));
     gateway.logged(&["sandgate", "dialects.kruise", "default-port"]).await;
     gateway.stat_is("listener_manager.lds.update_rejected", 1).await;
