@@ -40,6 +40,7 @@ mod route;
 mod scope;
 mod secret;
 mod served;
+mod slab;
 mod table;
 mod tombstones;
 mod version;

@@ -11,6 +11,7 @@ use crate::index::Index;
 use crate::key::RawKey;
 use crate::scope::ClaimSet;
 use crate::served::PinnedMap;
+use crate::slab::Slab;
 
 /// What is known of a live object beyond its route.
 pub(crate) struct Record {
@@ -26,8 +27,7 @@ pub(crate) struct Record {
 pub(crate) struct Records {
     hasher: RandomState,
     index: Index,
-    slots: Vec<Option<Record>>,
-    free: Vec<u32>,
+    slots: Slab<Record>,
     displaced: HashMap<u32, Box<Route>>,
 }
 
@@ -36,19 +36,18 @@ impl Records {
         Self {
             hasher: RandomState::new(),
             index: Index::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             displaced: HashMap::new(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// How many slots there are, used or not: the end of a scan.
     pub(crate) fn slots(&self) -> usize {
-        self.slots.len()
+        self.slots.end()
     }
 
     pub(crate) fn find(&self, served: &PinnedMap<'_>, key: RawKey<'_>) -> Option<u32> {
@@ -57,11 +56,11 @@ impl Records {
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&Record> {
-        self.slots.get(slot as usize)?.as_ref()
+        self.slots.get(slot)
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut Record> {
-        self.slots.get_mut(slot as usize)?.as_mut()
+        self.slots.get_mut(slot)
     }
 
     /// The route of an object, served or displaced.
@@ -73,23 +72,17 @@ impl Records {
     /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked that there is room.
     pub(crate) fn insert(&mut self, key: RawKey<'_>, id_hash: u64, claims: ClaimSet) -> u32 {
         let key_hash = self.hasher.hash_one(key);
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("fewer objects than slot numbers")
-        });
-        self.slots[slot as usize] = Some(Record { key_hash, id_hash, claims, seen: 0 });
+        let slot = self.slots.insert(Record { key_hash, id_hash, claims, seen: 0 });
         let slots = &self.slots;
-        self.index
-            .insert(key_hash, slot, |slot| slots[slot as usize].as_ref().map_or(0, |record| record.key_hash));
+        self.index.insert(key_hash, slot, |slot| slots.get(slot).map_or(0, |record| record.key_hash));
         slot
     }
 
     /// Removes an object whose route is out of the served map.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Some(record) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
+        let Some(record) = self.slots.remove(slot) else { return };
         self.index.remove(record.key_hash, slot);
         self.displaced.remove(&slot);
-        self.free.push(slot);
     }
 
     /// Keeps the route of an object whose ID is being taken.

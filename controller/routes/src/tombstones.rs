@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::index::Index;
 use crate::key::RawKey;
+use crate::slab::Slab;
 use crate::{ObjectKey, Version};
 
 const NONE: u32 = u32::MAX;
@@ -28,8 +29,7 @@ struct Tombstone {
 pub(crate) struct Tombstones {
     hasher: RandomState,
     index: Index,
-    slots: Vec<Option<Tombstone>>,
-    free: Vec<u32>,
+    slots: Slab<Tombstone>,
     oldest: u32,
     newest: u32,
     made: u64,
@@ -43,8 +43,7 @@ impl Tombstones {
         Self {
             hasher: RandomState::new(),
             index: Index::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slab::new(),
             oldest: NONE,
             newest: NONE,
             made: 0,
@@ -59,7 +58,7 @@ impl Tombstones {
 
     pub(crate) fn find(&self, key: RawKey<'_>) -> Option<u32> {
         let hash = self.hasher.hash_one(key);
-        self.index.find(hash, |slot| self.slots[slot as usize].as_ref().is_some_and(|t| t.key.raw() == key))
+        self.index.find(hash, |slot| self.slots.get(slot).is_some_and(|t| t.key.raw() == key))
     }
 
     pub(crate) fn version(&self, slot: u32) -> &Version {
@@ -81,16 +80,14 @@ impl Tombstones {
         is_meant: impl Fn(RawKey<'_>) -> bool,
     ) -> Option<usize> {
         let next = from.saturating_add(many);
-        for at in from..next.min(self.slots.len()) {
+        for at in from..next.min(self.slots.end()) {
+            let slot = u32::try_from(at).expect("the cap is below the last slot number");
             let lower = |tombstone: &Tombstone| tombstone.version < *version && is_meant(tombstone.key.raw());
-            if self.slots[at].as_ref().is_some_and(lower) {
-                self.raise(
-                    u32::try_from(at).expect("the cap is below the last slot number"),
-                    version.clone(),
-                );
+            if self.slots.get(slot).is_some_and(lower) {
+                self.raise(slot, version.clone());
             }
         }
-        (next < self.slots.len()).then_some(next)
+        (next < self.slots.end()).then_some(next)
     }
 
     /// Makes a tombstone for an object that has none. True if one was lost to the cap, which may be this one.
@@ -103,14 +100,9 @@ impl Tombstones {
             }
         }
         let hash = self.hasher.hash_one(key.raw());
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("the cap is below the last slot number")
-        });
         let rank = u32::try_from(self.heap.len()).expect("the cap is below the last slot number");
         let (number, older) = (self.made, self.newest);
-        self.slots[slot as usize] =
-            Some(Tombstone { key, version, deadline, number, older, newer: NONE, rank });
+        let slot = self.slots.insert(Tombstone { key, version, deadline, number, older, newer: NONE, rank });
         self.made += 1;
         self.link(older, slot);
         self.newest = slot;
@@ -118,7 +110,7 @@ impl Tombstones {
         self.rise(rank as usize);
         let Self { hasher, index, slots, .. } = self;
         index.insert(hash, slot, |slot| {
-            let tombstone = slots[slot as usize].as_ref().expect("only used slots are in the index");
+            let tombstone = slots.get(slot).expect("only used slots are in the index");
             hasher.hash_one(tombstone.key.raw())
         });
         full
@@ -132,13 +124,12 @@ impl Tombstones {
             self.rise(rank);
             self.sink(self.at(moved).rank as usize);
         }
-        let Some(tombstone) = self.slots[slot as usize].take() else { return };
+        let Some(tombstone) = self.slots.remove(slot) else { return };
         self.link(tombstone.older, tombstone.newer);
         if self.newest == slot {
             self.newest = tombstone.older;
         }
         self.index.remove(self.hasher.hash_one(tombstone.key.raw()), slot);
-        self.free.push(slot);
     }
 
     /// Removes up to `most` tombstones whose time is over and says how many.
@@ -206,11 +197,11 @@ impl Tombstones {
     }
 
     fn at(&self, slot: u32) -> &Tombstone {
-        self.slots[slot as usize].as_ref().expect("only used slots are linked")
+        self.slots.get(slot).expect("only used slots are linked")
     }
 
     fn at_mut(&mut self, slot: u32) -> &mut Tombstone {
-        self.slots[slot as usize].as_mut().expect("only used slots are linked")
+        self.slots.get_mut(slot).expect("only used slots are linked")
     }
 }
 

@@ -1,6 +1,8 @@
-//! Mean cost of a lookup, hashing and pinning included: many in a row, at three sizes, idle and with a writer.
+//! Mean cost of a lookup, hashing and pinning included: many in a row, at three sizes, alone, beside a writer, beside another reader.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use sandgate_benches::record::Record;
@@ -27,29 +29,53 @@ pub(crate) fn run(record: &mut Record, quick: bool) {
         for round in 0..rounds {
             record.add("one far load ns", "memory", size, "idle", round, far.timed());
             for (measure, questions) in [("hit ns", &hits), ("miss ns", &misses)] {
-                let mut all = |pace: Option<Pace>, condition: &str| {
+                let mut all = |beside: Beside, condition: &str| {
                     let mut one = |name: &str, ns: f64| record.add(measure, name, size, condition, round, ns);
-                    one(Sandgate::NAME, timed(&sandgate, questions, round, pace));
-                    one(Locked::NAME, timed(&locked, questions, round, pace));
-                    one(Sharded::NAME, timed(&sharded, questions, round, pace));
-                    one(Swapped::NAME, timed(&swapped, questions, round, pace));
+                    one(Sandgate::NAME, timed(&sandgate, questions, round, beside));
+                    one(Locked::NAME, timed(&locked, questions, round, beside));
+                    one(Sharded::NAME, timed(&sharded, questions, round, beside));
+                    one(Swapped::NAME, timed(&swapped, questions, round, beside));
                 };
-                all(None, "idle");
-                all(Some(Pace { size, round }), "10k writes/s");
+                all(Beside::Nobody, "idle");
+                all(Beside::Writer(Pace { size, round }), "10k writes/s");
+                all(Beside::Reader, "second reader");
             }
         }
     }
 }
 
-fn timed<T: Table>(table: &T, questions: &Questions, round: usize, pace: Option<Pace>) -> f64 {
-    with_writer(table, pace, || {
-        let skip = round * LOOKUPS % (questions.iter().count() - LOOKUPS + 1);
-        // Once over to be past what the round before left behind.
+/// Who uses the table at the same time.
+#[derive(Clone, Copy)]
+enum Beside {
+    Nobody,
+    Writer(Pace),
+    Reader,
+}
+
+fn timed<T: Table>(table: &T, questions: &Questions, round: usize, beside: Beside) -> f64 {
+    let skip = round * LOOKUPS % (questions.iter().count() - LOOKUPS + 1);
+    let bench = || {
+        // Some before the clock starts, to be past what the bench before left behind.
         ask(table, questions, skip, LOOKUPS / 10);
         let start = Instant::now();
         ask(table, questions, skip, LOOKUPS);
         start.elapsed().as_nanos() as f64 / LOOKUPS as f64
-    })
+    };
+    let stop = &AtomicBool::new(false);
+    match beside {
+        Beside::Nobody => bench(),
+        Beside::Writer(pace) => with_writer(table, Some(pace), bench),
+        Beside::Reader => thread::scope(|scope| {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    ask(table, questions, LOOKUPS / 2, 1_000);
+                }
+            });
+            let result = bench();
+            stop.store(true, Ordering::Relaxed);
+            result
+        }),
+    }
 }
 
 fn ask<T: Table>(table: &T, questions: &Questions, skip: usize, count: usize) {
