@@ -52,11 +52,14 @@ pub enum Invalid {
     Token,
     /// The table holds as many objects as it may.
     Full,
+    /// The ID has the hash of another that is served. Not to be expected in a lifetime; another ID helps.
+    Clash,
 }
 
 impl Invalid {
     /// Every reason.
-    pub const ALL: [Self; 6] = [Self::Id, Self::Uid, Self::Owner, Self::Address, Self::Token, Self::Full];
+    pub const ALL: [Self; 7] =
+        [Self::Id, Self::Uid, Self::Owner, Self::Address, Self::Token, Self::Full, Self::Clash];
 
     /// The reason's name, for metrics.
     pub const fn as_str(self) -> &'static str {
@@ -67,6 +70,7 @@ impl Invalid {
             Self::Address => "address",
             Self::Token => "token",
             Self::Full => "full",
+            Self::Clash => "clash",
         }
     }
 }
@@ -80,6 +84,7 @@ impl fmt::Display for Invalid {
             Self::Address => "the address is unspecified or multicast",
             Self::Token => "the token is empty or over 4096 bytes",
             Self::Full => "the table is full",
+            Self::Clash => "the id has the hash of another that is served",
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The live objects, by key: what a writer compares with. Readers never come here.
 //!
-//! A record does not hold its route. The served map does, and the record finds it there by the hash of its ID and its own slot number;
-//! only the route of an object whose ID another one took is held here.
+//! A record does not hold its route. The served map does, and the record finds it there by the hash of its ID; only the route of an object
+//! whose ID another one took is held here.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -65,8 +65,12 @@ impl Records {
 
     /// The route of an object, served or displaced.
     pub(crate) fn route<'a>(&'a self, served: &'a PinnedMap<'_>, slot: u32) -> Option<&'a Route> {
-        let id_hash = self.get(slot)?.id_hash;
-        served.by_slot(id_hash, slot).or_else(|| self.displaced.get(&slot).map(|route| &**route))
+        self.served(served, slot).or_else(|| self.displaced.get(&slot).map(|route| &**route))
+    }
+
+    /// The route of an object, if its ID is its own.
+    pub(crate) fn served<'a>(&self, served: &'a PinnedMap<'_>, slot: u32) -> Option<&'a Route> {
+        served.by_hash(self.get(slot)?.id_hash).filter(|route| route.slot() == slot)
     }
 
     /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked that there is room.

@@ -104,23 +104,30 @@ impl Table {
             return Outcome::Invalid(reason);
         }
         let id_hash = shared.served.hash(observed.id.as_bytes());
+        let clashes = served.by_hash(id_hash).is_some_and(|other| other.raw_id() != observed.id.as_bytes());
         if let Some((slot, old)) = slot.and_then(|slot| Some((slot, self.records.route(&served, slot)?))) {
             if observed.version <= old.version() {
                 return Outcome::Stale;
             }
+            if clashes {
+                return Outcome::Invalid(Invalid::Clash);
+            }
             let identity = if old.uid() == observed.uid.as_str() { old.identity() } else { next_identity() };
             let new = Route::build(observed, identity, slot, id_hash);
-            let (old_state, old_hash, moved) = (old.state(), old.id_hash(), old.raw_id() != new.raw_id());
+            let moved = old.raw_id() != new.raw_id();
+            shared.counters.state(old.state()).down();
             self.records.restore(slot);
             if moved {
-                self.withdraw(shared, &served, old_hash, slot);
+                self.withdraw(shared, &served, slot);
             }
-            shared.counters.state(old_state).down();
             return self.publish(shared, &served, new);
         }
         let tombstone = self.tombstones.find(observed.key.raw());
         if tombstone.is_some_and(|slot| observed.version <= *self.tombstones.version(slot)) {
             return Outcome::Stale;
+        }
+        if clashes {
+            return Outcome::Invalid(Invalid::Clash);
         }
         if self.records.len() >= self.limits.max_routes {
             return Outcome::Invalid(Invalid::Full);
@@ -162,8 +169,7 @@ impl Table {
             return Outcome::Stale;
         }
         shared.counters.state(route.state()).down();
-        let id_hash = route.id_hash();
-        self.withdraw(shared, served, id_hash, slot);
+        self.withdraw(shared, served, slot);
         self.records.remove(slot);
         self.relists.forget(key);
         self.bury(shared, key, version.unwrap_or(known));
@@ -198,7 +204,7 @@ impl Table {
 
     /// Shows an object's new route to readers. Says whose ID was taken.
     fn publish(&mut self, shared: &Shared, served: &PinnedMap<'_>, new: Route) -> Outcome {
-        let holder = served.by_id(new.id_hash(), new.raw_id());
+        let holder = served.by_hash(new.id_hash());
         let displaced = holder.filter(|holder| holder.slot() != new.slot());
         if let Some(displaced) = displaced {
             self.records.displace(displaced);
@@ -220,10 +226,14 @@ impl Table {
     }
 
     /// Takes an object's route out of readers' sight, if it is in it.
-    fn withdraw(&mut self, shared: &Shared, served: &PinnedMap<'_>, id_hash: u64, slot: u32) {
-        if let Some(route) = served.remove(id_hash, slot) {
+    fn withdraw(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
+        if let Some(route) = self.records.served(served, slot) {
+            served.remove(route.id_hash());
             shared.counters.routes.down();
             self.feed.tell(Some(route), None);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
