@@ -2,7 +2,8 @@
 //!
 //! **Who writes.** Every source (Kubernetes watch, peer push, routes file) holds a [`RouteWriter`]; all of them pass one lock, and that
 //! lock is where order is made. Order is the object's version, never the time of arrival: an upsert must be strictly newer than what is
-//! known of its object, a delete at least as new. A delete is remembered as a tombstone, so nothing older brings the object back.
+//! known of its object, a delete at least as new, and an end by time ([`RouteWriter::expire`]) of that very version. A delete is remembered
+//! as a tombstone, so nothing older brings the object back.
 //!
 //! **Who reads.** Envoy workers hold a [`RouteReader`] and look an ID up without lock, allocation or waiting. They see each object
 //! whole: a [`Route`] never changes, it is replaced.

@@ -155,6 +155,18 @@ impl Table {
         outcome
     }
 
+    /// Deletes an object that has come to its end at this version, if this is the one it has.
+    pub(crate) fn expire(&mut self, shared: &Shared, key: &ObjectKey, version: &Version) -> Outcome {
+        let served = shared.served.pin();
+        let slot = self.records.find(&served, key.raw());
+        let known = slot.and_then(|slot| self.records.route(&served, slot)).map(Route::version);
+        if known.as_ref() != Some(version) {
+            shared.counters.stale.up();
+            return Outcome::Stale;
+        }
+        self.delete(shared, key, known)
+    }
+
     fn delete_record(
         &mut self,
         shared: &Shared,
@@ -195,7 +207,7 @@ impl Table {
     }
 
     /// Forgets up to `most` tombstones whose time is over.
-    pub(crate) fn expire(&mut self, shared: &Shared, most: usize) -> usize {
+    pub(crate) fn sweep(&mut self, shared: &Shared, most: usize) -> usize {
         let expired = self.tombstones.expire(self.clock.now(), most);
         shared.counters.tombstones.set(self.tombstones.len());
         shared.counters.tombstones_expired.add(expired);

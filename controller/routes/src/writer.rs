@@ -49,6 +49,13 @@ impl RouteWriter {
         self.with(|table, shared| table.delete(shared, key, version))
     }
 
+    /// Ends an object whose time has come: at exactly this version it was to live until now. It is deleted at that version, so the same
+    /// version brings it back from nowhere, neither a list nor a peer, and a later one does from anywhere. Stale, and nothing changes, if
+    /// the table has another version of it or none: whoever brought that one knows better.
+    pub fn expire(&self, key: &ObjectKey, version: &Version) -> Outcome {
+        self.with(|table, shared| table.expire(shared, key, version))
+    }
+
     /// Begins a relist of a scope at a list's version. Ends any relist of the same scope that is under way.
     pub fn begin_relist(&self, scope: Scope, version: Version) -> Relist {
         Relist::begin(self.clone(), scope, version)
@@ -65,7 +72,7 @@ impl RouteWriter {
     pub fn sweep(&self) -> usize {
         let mut swept = 0;
         while swept < SWEEP {
-            let step = self.with(|table, shared| table.expire(shared, SWEEP_STEP));
+            let step = self.with(|table, shared| table.sweep(shared, SWEEP_STEP));
             swept += step;
             if step < SWEEP_STEP {
                 break;

@@ -5,6 +5,7 @@
 mod bad_input;
 mod changes;
 mod convergence;
+mod expiry;
 mod fixture;
 mod identities;
 mod model;

@@ -156,6 +156,13 @@ impl Model {
         Said::Applied
     }
 
+    pub(crate) fn expire(&mut self, key: &ObjectKey, version: &Version) -> Said {
+        match self.live.get(key) {
+            Some(live) if live.version == *version => self.delete(key, Some(version)),
+            _ => Said::Stale,
+        }
+    }
+
     fn bury(&mut self, key: &ObjectKey, version: Version) {
         self.dead.push(Dead { key: key.clone(), version, deadline: self.now + self.lifetime });
         if self.dead.len() > self.max_dead {

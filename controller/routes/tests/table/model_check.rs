@@ -30,6 +30,8 @@ fn keys() -> Vec<ObjectKey> {
 enum Message {
     Apply(Option<usize>, Observation),
     Delete(usize, Option<Version>),
+    /// At a version, or at the one that is known, if any.
+    Expire(usize, Option<Version>),
     Begin(usize, Version),
     Observe(usize, Observation),
     Commit(usize),
@@ -86,6 +88,7 @@ fn any_single() -> impl Strategy<Value = Message> {
     prop_oneof![
         12 => (prop::option::weighted(0.5, 0usize..4), any_observation()).prop_map(|(scope, o)| Message::Apply(scope, o)),
         5 => (0usize..6, prop::option::weighted(0.8, any_version())).prop_map(|(key, v)| Message::Delete(key, v)),
+        3 => (0usize..6, prop::option::weighted(0.5, any_version())).prop_map(|(key, v)| Message::Expire(key, v)),
         2 => (0u64..8).prop_map(Message::Pass),
         2 => Just(Message::Sweep),
     ]
@@ -142,6 +145,13 @@ impl Pair {
                 let key = &keys()[key];
                 let expected = self.model.delete(key, version.as_ref());
                 assert_eq!(said(self.writer.delete(key, version)), expected);
+            }
+            Message::Expire(key, version) => {
+                let key = &keys()[key];
+                let known = self.model.live.get(key).map(|live| live.version.clone());
+                let Some(version) = version.or(known) else { return };
+                let expected = self.model.expire(key, &version);
+                assert_eq!(said(self.writer.expire(key, &version)), expected);
             }
             Message::Begin(scope, version) => {
                 let run = self.model.begin(scope, version.clone());
