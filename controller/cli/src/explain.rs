@@ -8,7 +8,7 @@ use sandgate_request::{
     Unaddressed, decide, recognise, reply,
 };
 use sandgate_routes::{
-    Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, Version,
+    Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, Version,
 };
 use serde_json::Value;
 
@@ -131,6 +131,7 @@ fn take_over(
         ip: view.ip.as_deref().map(str::parse).transpose().map_err(|_| odd("address"))?,
         token,
         require_traffic_auth: view.require_traffic_auth,
+        clash: Clash::NewestServes,
     });
     Ok(note)
 }

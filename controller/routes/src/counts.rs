@@ -9,9 +9,11 @@ use crate::State;
 /// Numbers about a table at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// IDs that are served.
+    /// IDs that are known to readers: those that are served, and the ambiguous ones.
     pub routes: u64,
-    /// Live objects: the routes, and those whose ID another object took.
+    /// IDs that nobody is served under, because several live objects claim them.
+    pub ambiguous: u64,
+    /// Live objects: the routes, and those whose ID another object took or claims too.
     pub objects: u64,
     /// Live objects by state, in the order of [`State::ALL`].
     pub by_state: [u64; State::ALL.len()],
@@ -43,6 +45,7 @@ impl Counts {
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) routes: Counter,
+    pub(crate) ambiguous: Counter,
     pub(crate) by_state: [Counter; State::ALL.len()],
     pub(crate) tombstones: Counter,
     pub(crate) applied: Counter,
@@ -59,6 +62,7 @@ impl Counters {
         let by_state: [u64; State::ALL.len()] = std::array::from_fn(|at| self.by_state[at].get());
         Counts {
             routes: self.routes.get(),
+            ambiguous: self.ambiguous.get(),
             objects: by_state.iter().sum(),
             by_state,
             tombstones: self.tombstones.get(),

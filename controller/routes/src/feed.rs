@@ -1,11 +1,15 @@
 //! The change feed: what happens to served IDs, told to those who act on it.
 //!
+//! An ID that is ambiguous is not served: turning so is told as [`ChangeKind::Gone`], its end as [`ChangeKind::Appeared`], and what
+//! happens between its claimants meanwhile not at all.
+//!
 //! **Who writes.** The table's writer, under its lock, right after a change is visible to readers; it never waits for a subscriber
 //! beyond the handing over of one change. Without subscribers it does nothing.
 //!
 //! **Who reads.** Each subscriber has a queue of its own and a bound on it. One that falls behind is told so ([`Notice::Lagged`]) in place
 //! of what it missed, and then has to compare its own state with the table. Everything that was dropped is in the table by then, and
-//! everything later is in the queue: subscribe or learn of the lag first, read the table second, and nothing is missed.
+//! everything later is in the queue: subscribe or learn of the lag first, read the table second, and nothing is missed. Who reads it takes
+//! an ambiguous route ([`Route::is_ambiguous`]) for none.
 //!
 //! **How to wait.** [`Changes::recv_timeout`] blocks a thread; [`Changes::set_waker`] calls back when there is something to take, for an
 //! event loop; [`Changes::try_recv`] does neither.

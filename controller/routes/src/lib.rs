@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod claims;
 mod clock;
 mod counts;
 mod feed;
@@ -56,7 +57,7 @@ pub use limits::{
     Limits, MAX_ID, MAX_NAME, MAX_NAMESPACE, MAX_OWNER, MAX_PAGE, MAX_PROVIDER, MAX_TOKEN, MAX_UID,
     MAX_VERSION_DIGITS,
 };
-pub use observation::{Observation, is_valid_id};
+pub use observation::{Clash, Observation, is_valid_id};
 pub use outcome::{Invalid, Outcome};
 pub use packed::PackedText;
 pub use page::{Filter, Page};

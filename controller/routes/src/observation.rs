@@ -4,6 +4,17 @@ use std::net::IpAddr;
 
 use crate::{Invalid, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Secret, State, Version};
 
+/// What an object wants when another live one claims its ID.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Clash {
+    /// The later claim serves, and losing it never gives the ID back by itself.
+    #[default]
+    NewestServes,
+    /// Nobody is served while there are two or more, whatever the others want. The last that remains is served again.
+    Refuse,
+}
+
 /// One object as a source saw it at one version.
 #[derive(Clone, Debug)]
 pub struct Observation {
@@ -25,6 +36,8 @@ pub struct Observation {
     pub token: Option<Secret>,
     /// Whether a client must present a traffic JWT.
     pub require_traffic_auth: bool,
+    /// What becomes of its ID when another object claims it too.
+    pub clash: Clash,
 }
 
 /// Whether `id` can be a lookup ID: 1 to 253 bytes of `[A-Za-z0-9._-]`.

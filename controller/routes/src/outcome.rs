@@ -14,6 +14,12 @@ pub enum Outcome {
         /// The object that held the ID.
         displaced: ObjectKey,
     },
+    /// The table changed, and nobody is served under the ID: another live object claims it, and one of those who do refuses to share it
+    /// ([`Clash::Refuse`](crate::Clash::Refuse)).
+    Ambiguous {
+        /// Another claimant: of several, the first in the order of keys.
+        other: ObjectKey,
+    },
     /// Nothing changed: something as new or newer is known, or there is nothing to delete.
     Stale,
     /// Nothing changed: the observation cannot be a route.
@@ -23,7 +29,7 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the table changed.
     pub fn is_applied(&self) -> bool {
-        matches!(self, Self::Applied | Self::Takeover { .. })
+        matches!(self, Self::Applied | Self::Takeover { .. } | Self::Ambiguous { .. })
     }
 
     /// The outcome's name, for metrics.
@@ -31,6 +37,7 @@ impl Outcome {
         match self {
             Self::Applied => "applied",
             Self::Takeover { .. } => "takeover",
+            Self::Ambiguous { .. } => "ambiguous",
             Self::Stale => "stale",
             Self::Invalid(_) => "invalid",
         }

@@ -1,12 +1,12 @@
 //! The live objects, by key: what a writer compares with. Readers never come here.
 //!
 //! A record does not hold its route. The served map does, and the record finds it there by the hash of its ID; only the route of an object
-//! whose ID another one took is held here.
+//! that is not shown under its ID, because another one is, is held here.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::Route;
+use crate::claims::Displaced;
 use crate::index::Index;
 use crate::key::RawKey;
 use crate::scope::ClaimSet;
@@ -28,7 +28,8 @@ pub(crate) struct Records {
     hasher: RandomState,
     index: Index,
     slots: Slab<Record>,
-    displaced: HashMap<u32, Box<Route>>,
+    /// The routes that are not shown.
+    pub(crate) displaced: Displaced,
 }
 
 impl Records {
@@ -37,7 +38,7 @@ impl Records {
             hasher: RandomState::new(),
             index: Index::new(),
             slots: Slab::new(),
-            displaced: HashMap::new(),
+            displaced: Displaced::default(),
         }
     }
 
@@ -65,7 +66,7 @@ impl Records {
 
     /// The route of an object, served or displaced.
     pub(crate) fn route<'a>(&'a self, served: &'a PinnedMap<'_>, slot: u32) -> Option<&'a Route> {
-        self.served(served, slot).or_else(|| self.displaced.get(&slot).map(|route| &**route))
+        self.served(served, slot).or_else(|| self.displaced.get(slot))
     }
 
     /// The route of an object, if its ID is its own.
@@ -86,16 +87,6 @@ impl Records {
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(record) = self.slots.remove(slot) else { return };
         self.index.remove(record.key_hash, slot);
-        self.displaced.remove(&slot);
-    }
-
-    /// Keeps the route of an object whose ID is being taken.
-    pub(crate) fn displace(&mut self, route: &Route) {
-        self.displaced.insert(route.slot(), Box::new(route.clone()));
-    }
-
-    /// The object has its ID again, or another one.
-    pub(crate) fn restore(&mut self, slot: u32) {
-        self.displaced.remove(&slot);
+        self.displaced.remove(slot);
     }
 }

@@ -11,7 +11,7 @@ use std::str;
 
 use crate::key::RawKey;
 use crate::packed::pack_uuid;
-use crate::{Authority, KeyRef, Observation, PackedText, Secret, State, Version};
+use crate::{Authority, Clash, KeyRef, Observation, PackedText, Secret, State, Version};
 
 /// One object at one version.
 // In this order: what a lookup compares and a request asks first stands together at the beginning, in as few cache lines as can be.
@@ -25,6 +25,7 @@ pub struct Route {
     namespace: u8,
     name: u8,
     owner: u8,
+    clash: Clash,
     uid: u16,
     slot: u32,
     // id, address, [namespace], [name], provider, uid, owner, [version].
@@ -76,12 +77,14 @@ const HAS_V4: u8 = 1 << 3;
 const HAS_V6: u8 = 1 << 4;
 const REQUIRES_TRAFFIC_AUTH: u8 = 1 << 5;
 const OWNER_IS_UUID: u8 = 1 << 6;
+const AMBIGUOUS: u8 = 1 << 7;
 
 impl Route {
     /// Packs an observation whose limits were checked, for the object of this slot.
     pub(crate) fn build(observed: Observation, identity: u64, slot: u32, id_hash: u64) -> Self {
         let state = observed.kept_state();
-        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, .. } = observed;
+        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, clash, state: _ } =
+            observed;
         let raw = key.raw();
         let mut flags = 0;
         if require_traffic_auth {
@@ -145,6 +148,7 @@ impl Route {
             namespace: length(raw.namespace),
             name: length(raw.name),
             owner: length(owner),
+            clash,
             flags,
             state,
             text: Text::row(&[
@@ -225,6 +229,13 @@ impl Route {
         self.has(REQUIRES_TRAFFIC_AUTH)
     }
 
+    /// Whether nobody may be served under this ID, because other live objects claim it too: the route is then one of theirs, the first in
+    /// the order of keys, and stands for all of them.
+    #[inline]
+    pub fn is_ambiguous(&self) -> bool {
+        self.has(AMBIGUOUS)
+    }
+
     /// A number of its own for each identity, unique in this process and never used again: it changes with the UID, and when an object
     /// comes back after a delete.
     pub fn identity(&self) -> u64 {
@@ -234,6 +245,17 @@ impl Route {
     /// Where to send a request for `port`; empty without an address.
     pub fn authority(&self, port: u16) -> Authority {
         Authority::new(self.ip(), port)
+    }
+
+    /// Whether the object will not share its ID.
+    pub(crate) fn refuses(&self) -> bool {
+        self.clash == Clash::Refuse
+    }
+
+    /// The same route, ambiguous or not.
+    pub(crate) fn marked(mut self, ambiguous: bool) -> Self {
+        self.flags = if ambiguous { self.flags | AMBIGUOUS } else { self.flags & !AMBIGUOUS };
+        self
     }
 
     /// The hash of the ID, as the table has it.
@@ -266,6 +288,7 @@ impl Route {
         if self.has(is_uuid) { PackedText::from_uuid(bytes) } else { PackedText::from_text(text(bytes)) }
     }
 
+    #[inline]
     fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -322,6 +345,7 @@ impl fmt::Debug for Route {
             .field("token", &self.token())
             .field("require_traffic_auth", &self.require_traffic_auth())
             .field("identity", &self.identity())
+            .field("ambiguous", &self.is_ambiguous())
             .finish()
     }
 }

@@ -2,11 +2,19 @@
 //!
 //! Everything here runs under the writer's lock. Per object there is one record (live) or one tombstone (deleted) or neither (never
 //! seen, or forgotten); never both.
+//!
+//! # Whose an ID is
+//! Each live object claims one ID. Among the claimants of an ID at most one is shown to readers, under the ID; the others are displaced.
+//! If none of them refuses to share it ([`Clash`](crate::Clash)), the shown one is served: the last to claim it, until it leaves, and then
+//! nobody. If one refuses, and there are several, the ID is ambiguous: one is shown, marked so, and stands for all; which one is a matter
+//! of keys and not of arrival. When only one remains of an ambiguous ID, it is served, without a word from its source. When several remain
+//! and those who refused are gone, nobody is, until one of them claims it anew: as after any other loss.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::{Clock, nanos};
+use crate::counts::Counter;
 use crate::feed::Feed;
 use crate::reader::Shared;
 use crate::records::Records;
@@ -86,6 +94,7 @@ impl Table {
                 shared.counters.takeovers.up();
                 &shared.counters.applied
             }
+            Outcome::Ambiguous { .. } => &shared.counters.applied,
             Outcome::Stale => &shared.counters.stale,
             Outcome::Invalid(_) => &shared.counters.invalid,
         };
@@ -116,9 +125,10 @@ impl Table {
             let new = Route::build(observed, identity, slot, id_hash);
             let moved = old.raw_id() != new.raw_id();
             shared.counters.state(old.state()).down();
-            self.records.restore(slot);
             if moved {
-                self.withdraw(shared, &served, slot);
+                self.leave(shared, &served, slot);
+            } else {
+                self.records.displaced.remove(slot);
             }
             return self.publish(shared, &served, new);
         }
@@ -181,7 +191,7 @@ impl Table {
             return Outcome::Stale;
         }
         shared.counters.state(route.state()).down();
-        self.withdraw(shared, served, slot);
+        self.leave(shared, served, slot);
         self.records.remove(slot);
         self.relists.forget(key);
         self.bury(shared, key, version.unwrap_or(known));
@@ -214,36 +224,85 @@ impl Table {
         expired
     }
 
-    /// Shows an object's new route to readers. Says whose ID was taken.
+    /// Puts an object's new route in place; nothing of it is left elsewhere. Says whose ID was taken, or who claims it too.
     fn publish(&mut self, shared: &Shared, served: &PinnedMap<'_>, new: Route) -> Outcome {
-        let holder = served.by_hash(new.id_hash());
-        let displaced = holder.filter(|holder| holder.slot() != new.slot());
-        if let Some(displaced) = displaced {
-            self.records.displace(displaced);
-        }
-        if holder.is_none() {
-            shared.counters.routes.up();
-        }
+        let shown = served.by_hash(new.id_hash());
+        let rival = shown.filter(|shown| shown.slot() != new.slot());
         if let Some(record) = self.records.get_mut(new.slot()) {
             record.id_hash = new.id_hash();
         }
         shared.counters.state(new.state()).up();
-        let told = self.feed.has_subscribers().then(|| new.clone());
-        served.insert(new);
-        if let Some(new) = told {
-            self.feed.tell(holder, Some(&new));
+        let displaced = &mut self.records.displaced;
+        if let Some(rival) = rival {
+            displaced.insert(rival);
         }
-        displaced
-            .map_or(Outcome::Applied, |displaced| Outcome::Takeover { displaced: displaced.key().to_key() })
+        let alone = displaced.count(new.raw_id()) == 0;
+        if !alone && (new.refuses() || displaced.any_refuses(new.raw_id())) {
+            let other = displaced.claimants(new.raw_id()).next().map(|(key, _)| key.clone());
+            displaced.insert(&new);
+            self.settle(shared, served, shown, new.raw_id());
+            return other.map_or(Outcome::Applied, |other| Outcome::Ambiguous { other });
+        }
+        self.show(shared, served, shown, Some(new));
+        match rival {
+            Some(rival) if !rival.is_ambiguous() => Outcome::Takeover { displaced: rival.key().to_key() },
+            _ => Outcome::Applied,
+        }
     }
 
-    /// Takes an object's route out of readers' sight, if it is in it.
-    fn withdraw(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
-        if let Some(route) = self.records.served(served, slot) {
-            served.remove(route.id_hash());
-            shared.counters.routes.down();
-            self.feed.tell(Some(route), None);
+    /// An object leaves its ID: it is not shown any more and claims nothing.
+    fn leave(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
+        let Some(own) = self.records.route(served, slot) else { return };
+        // Another ID may have the hash of one that is claimed and not shown.
+        let shown = served.by_hash(own.id_hash()).filter(|shown| shown.raw_id() == own.raw_id());
+        let displaced = &mut self.records.displaced;
+        displaced.remove(slot);
+        let Some(shown) = shown else { return };
+        let was_shown = shown.slot() == slot;
+        if shown.is_ambiguous() {
+            if !was_shown {
+                displaced.insert(shown);
+            }
+            self.settle(shared, served, Some(shown), shown.raw_id());
+        } else if was_shown {
+            self.show(shared, served, Some(shown), None);
         }
+    }
+
+    /// Decides anew about an ID that is or was ambiguous and whose claimants, all of them, are displaced. Nobody is served while there are
+    /// two and one refuses; the only one that remains is; and where several remain of which none refuses, nobody has the ID until one of
+    /// them claims it anew.
+    fn settle(&mut self, shared: &Shared, served: &PinnedMap<'_>, shown: Option<&Route>, id: &[u8]) {
+        let displaced = &mut self.records.displaced;
+        let several = displaced.count(id) > 1;
+        let new = if several && !displaced.any_refuses(id) { None } else { displaced.take_first(id) };
+        self.show(shared, served, shown, new.map(|new| new.marked(several)));
+    }
+
+    /// Changes what readers see under an ID, and tells whoever listens what became of the route that was served.
+    fn show(&mut self, shared: &Shared, served: &PinnedMap<'_>, old: Option<&Route>, new: Option<Route>) {
+        let is_ambiguous = |route: Option<&Route>| route.is_some_and(Route::is_ambiguous);
+        move_by(&shared.counters.routes, old.is_some(), new.is_some());
+        move_by(&shared.counters.ambiguous, is_ambiguous(old), is_ambiguous(new.as_ref()));
+        let was_served = old.filter(|old| !old.is_ambiguous());
+        let is_served =
+            new.as_ref().filter(|new| !new.is_ambiguous() && self.feed.has_subscribers()).cloned();
+        match (old, new) {
+            (_, Some(new)) => served.insert(new),
+            (Some(old), None) => served.remove(old.id_hash()),
+            (None, None) => {}
+        }
+        if was_served.is_some() || is_served.is_some() {
+            self.feed.tell(was_served, is_served.as_ref());
+        }
+    }
+}
+
+fn move_by(counter: &Counter, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => counter.up(),
+        (true, false) => counter.down(),
+        _ => {}
     }
 }
 

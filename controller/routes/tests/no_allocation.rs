@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-use sandgate_routes::{Limits, ObjectKey, Observation, RouteTable, Secret, State};
+use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};
 
 fn observation(number: u32) -> Observation {
     let name = format!("sandbox-{number:040}");
@@ -16,6 +16,7 @@ fn observation(number: u32) -> Observation {
         ip: Some("2001:db8::8a2e:370:7334".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The request path makes no allocation of its own: from the headers to the decision and the upstream address.
 
 use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise};
-use sandgate_routes::{Limits, ObjectKey, Observation, RouteTable, Secret, State};
+use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};
 
 #[test]
 fn recognising_and_deciding_allocate_nothing() {
@@ -20,6 +20,7 @@ fn recognising_and_deciding_allocate_nothing() {
             ip: Some([127, 0, 0, 1].into()),
             token: Some(Secret::new("s3cret")),
             require_traffic_auth: false,
+            clash: Clash::NewestServes,
         });
         assert!(outcome.is_applied());
     }

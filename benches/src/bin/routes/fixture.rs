@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 
 use sandgate_benches::rng::{Rng, scramble};
-use sandgate_routes::{ObjectKey, Observation, Secret, State, Version};
+use sandgate_routes::{Clash, ObjectKey, Observation, Secret, State, Version};
 
 /// Length of every ID.
 pub(crate) const ID: usize = 60;
@@ -72,6 +72,7 @@ pub(crate) fn observation(number: usize, at: u64) -> Observation {
         ip: Some(ip(number)),
         token: None,
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{ObjectKey, Observation, State};
+use crate::{Clash, ObjectKey, Observation, State};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -14,6 +14,7 @@ fn route(version: u64, identity: u64) -> Route {
         ip: None,
         token: None,
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     };
     Route::build(observed, identity, 0, 0)
 }

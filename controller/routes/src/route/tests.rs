@@ -13,6 +13,7 @@ fn observation() -> Observation {
         ip: Some("10.1.2.3".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
         require_traffic_auth: true,
+        clash: Clash::NewestServes,
     }
 }
 
@@ -126,6 +127,7 @@ prop_compose! {
             ip,
             token: None,
             require_traffic_auth: auth,
+            clash: Clash::NewestServes,
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::served::tests::KEPT;
-use crate::{Invalid, Limits, ObjectKey, Observation, Outcome, RouteTable, State, Version};
+use crate::{Clash, Invalid, Limits, ObjectKey, Observation, Outcome, RouteTable, State, Version};
 
 const IDS: u64 = 9;
 
@@ -28,6 +28,7 @@ fn observed(object: u64, id_number: u64, at: u64) -> Observation {
         ip: None,
         token: None,
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Delivery: messages of true histories, reordered, doubled, some lost, by one writer or several at once.
 //!
 //! IDs are each object's own here, though an object may change its ID. Where two objects contest one, the later claim serves, and
-//! "later" is a matter of delivery by definition.
+//! "later" is a matter of delivery by definition. Where all refuse to share, an ID is a matter of who lives, and delivery is none again.
 
 use std::collections::BTreeMap;
 use std::thread;
 
 use proptest::prelude::*;
-use sandgate_routes::{Filter, Observation, RouteReader, RouteTable, State};
+use sandgate_routes::{Clash, Filter, Observation, RouteReader, RouteTable, State};
 
 use crate::fixture::{Bench, sandbox, table, version};
 
@@ -87,6 +87,27 @@ proptest! {
             table.writer.apply(message.clone());
         }
         prop_assert_eq!(seen(&table.reader), truth(&histories));
+    }
+
+    #[test]
+    fn where_nobody_shares_an_id_any_order_makes_the_same_table((histories, messages) in any_delivery()) {
+        let contest = |observed: &Observation| {
+            let id = observed.id.rsplit('-').next().unwrap().to_owned();
+            Observation { id, clash: Clash::Refuse, ..observed.clone() }
+        };
+        let table = table();
+        for message in &messages {
+            table.writer.apply(contest(message));
+        }
+        let last = histories.iter().filter_map(|history| history.last());
+        let live: Vec<_> = last.filter(|last| last.state != State::Dead).map(contest).collect();
+        for id in ["0", "1"] {
+            let claimants: Vec<_> = live.iter().filter(|live| live.id == id).collect();
+            let found = table.reader.get(id).map(|route| (route.key().to_key(), route.is_ambiguous()));
+            // Histories are in the order of their objects' keys.
+            let expected = claimants.first().map(|first| (first.key.clone(), claimants.len() > 1));
+            prop_assert_eq!(found, expected, "{}", id);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sandgate_routes::{
-    Clock, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Scope, Secret, State,
+    Clash, Clock, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Scope, Secret, State,
     Version,
 };
 
@@ -37,6 +37,7 @@ pub(crate) fn sandbox(name: &str) -> Sandbox {
         ip: Some("10.0.0.1".parse().unwrap()),
         token: None,
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     })
 }
 
@@ -84,6 +85,12 @@ impl Sandbox {
 
     pub(crate) fn with_token(mut self, token: &str) -> Self {
         self.0.token = Some(Secret::new(token));
+        self
+    }
+
+    /// Will not share its ID.
+    pub(crate) fn refusing(mut self) -> Self {
+        self.0.clash = Clash::Refuse;
         self
     }
 

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ambiguous;
 mod bad_input;
 mod changes;
 mod convergence;

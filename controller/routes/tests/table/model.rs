@@ -2,20 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandgate_routes::{ObjectKey, Observation, State, Version};
+use sandgate_routes::{Clash, ObjectKey, Observation, State, Version};
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Applied,
     Takeover(ObjectKey),
+    Ambiguous(ObjectKey),
     Stale,
     Invalid,
+}
+
+/// What an ID says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Served(ObjectKey),
+    Ambiguous,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) id: String,
+    clash: Clash,
     pub(crate) uid: String,
     pub(crate) owner: String,
     pub(crate) state: State,
@@ -54,7 +63,7 @@ pub(crate) struct Model {
     pub(crate) live: BTreeMap<ObjectKey, Live>,
     /// In the order of making.
     pub(crate) dead: Vec<Dead>,
-    pub(crate) served: BTreeMap<String, ObjectKey>,
+    pub(crate) shown: BTreeMap<String, Shown>,
     pub(crate) takeovers: u64,
     pub(crate) dropped: u64,
     scopes: Vec<ModelScope>,
@@ -95,10 +104,11 @@ impl Model {
         if let Some(at) = dead {
             self.dead.remove(at);
         }
+        self.live.remove(&observed.key);
         if let Some(known) = &known
-            && self.served.get(&known.id) == Some(&observed.key)
+            && known.id != observed.id
         {
-            self.served.remove(&known.id);
+            self.left(&known.id, &observed.key);
         }
         let identity = match &known {
             Some(known) if known.uid == observed.uid => known.identity,
@@ -116,6 +126,7 @@ impl Model {
         };
         let live = Live {
             id: observed.id.clone(),
+            clash: observed.clash,
             uid: observed.uid.clone(),
             owner: observed.owner.clone(),
             state,
@@ -124,13 +135,42 @@ impl Model {
             claims,
             seen_by,
         };
+        let other = self.claimants(&observed.id).into_iter().next();
         self.live.insert(observed.key.clone(), live);
-        match self.served.insert(observed.id.clone(), observed.key.clone()) {
-            Some(other) => {
+        if let Some(other) = other
+            && self.any_refuses(&observed.id)
+        {
+            self.shown.insert(observed.id.clone(), Shown::Ambiguous);
+            return Said::Ambiguous(other);
+        }
+        match self.shown.insert(observed.id.clone(), Shown::Served(observed.key.clone())) {
+            Some(Shown::Served(other)) if other != observed.key => {
                 self.takeovers += 1;
                 Said::Takeover(other)
             }
-            None => Said::Applied,
+            _ => Said::Applied,
+        }
+    }
+
+    /// The live objects of an ID, in the order of their keys.
+    pub(crate) fn claimants(&self, id: &str) -> Vec<ObjectKey> {
+        self.live.iter().filter(|(_, live)| live.id == id).map(|(key, _)| key.clone()).collect()
+    }
+
+    fn any_refuses(&self, id: &str) -> bool {
+        self.live.values().any(|live| live.id == id && live.clash == Clash::Refuse)
+    }
+
+    /// An object does not claim this ID any more.
+    fn left(&mut self, id: &str, key: &ObjectKey) {
+        match self.shown.get(id) {
+            Some(Shown::Ambiguous) => match self.claimants(id).as_slice() {
+                [one] => drop(self.shown.insert(id.to_owned(), Shown::Served(one.clone()))),
+                _ if self.any_refuses(id) => {}
+                _ => drop(self.shown.remove(id)),
+            },
+            Some(Shown::Served(holder)) if holder == key => drop(self.shown.remove(id)),
+            _ => {}
         }
     }
 
@@ -140,10 +180,9 @@ impl Model {
             if version < live.version {
                 return Said::Stale;
             }
-            if self.served.get(&live.id) == Some(key) {
-                self.served.remove(&live.id.clone());
-            }
+            let id = live.id.clone();
             self.live.remove(key);
+            self.left(&id, key);
             self.bury(key, version);
             return Said::Applied;
         }

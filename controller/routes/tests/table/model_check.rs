@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use sandgate_routes::{
-    Change, Changes, Clock, Filter, Limits, Notice, ObjectKey, Observation, Outcome, Relist, RouteReader,
-    RouteTable, RouteWriter, Scope, State, Version,
+    Change, Changes, Clash, Clock, Filter, Limits, Notice, ObjectKey, Observation, Outcome, Relist,
+    RouteReader, RouteTable, RouteWriter, Scope, State, Version,
 };
 
-use crate::model::{Model, ModelScope, Said};
+use crate::model::{Model, ModelScope, Said, Shown};
 
 const IDS: [&str; 4] = ["w", "x", "y", "z"];
 const SCOPES: [ModelScope; 4] = [
@@ -57,6 +57,7 @@ prop_compose! {
             1 => Just(State::Available), 2 => Just(State::Dead)],
         version in any_version(),
         has_ip in prop::bool::weighted(0.9),
+        refuses in prop::bool::weighted(0.3),
     ) -> Observation {
         Observation {
             key: keys()[key].clone(),
@@ -69,6 +70,7 @@ prop_compose! {
             ip: has_ip.then(|| [10, 0, 0, 1].into()),
             token: None,
             require_traffic_auth: false,
+            clash: if refuses { Clash::Refuse } else { Clash::NewestServes },
         }
     }
 }
@@ -189,15 +191,20 @@ impl Pair {
     fn compare(&mut self) {
         let page = self.reader.page(&Filter::default(), None, 100);
         let ids: Vec<_> = page.routes.iter().map(|route| route.id()).collect();
-        assert_eq!(ids, self.model.served.keys().collect::<Vec<_>>());
+        assert_eq!(ids, self.model.shown.keys().collect::<Vec<_>>());
         for id in IDS {
             let found = self.reader.get(id);
-            let Some(key) = self.model.served.get(id) else {
+            let Some(shown) = self.model.shown.get(id) else {
                 assert!(found.is_none(), "{id} is served: {found:?}");
                 continue;
             };
-            let (route, live) = (found.unwrap(), &self.model.live[key]);
-            assert_eq!(route.key(), *key);
+            let key = match shown {
+                Shown::Served(key) => key.clone(),
+                Shown::Ambiguous => self.model.claimants(id)[0].clone(),
+            };
+            let (route, live) = (found.unwrap(), &self.model.live[&key]);
+            assert_eq!(route.key(), key);
+            assert_eq!(route.is_ambiguous(), *shown == Shown::Ambiguous);
             assert_eq!(
                 (route.id(), route.uid().as_str(), route.owner().as_str()),
                 (id, &*live.uid, &*live.owner)
@@ -210,7 +217,9 @@ impl Pair {
         numbers.dedup();
         assert_eq!(numbers.len(), self.identities.len(), "an identity number stands for one identity");
         let counts = self.reader.counts();
-        assert_eq!(counts.routes, self.model.served.len() as u64);
+        assert_eq!(counts.routes, self.model.shown.len() as u64);
+        let ambiguous = self.model.shown.values().filter(|shown| **shown == Shown::Ambiguous).count();
+        assert_eq!(counts.ambiguous, ambiguous as u64);
         assert_eq!(counts.objects, self.model.live.len() as u64);
         assert_eq!(counts.tombstones, self.model.dead.len() as u64);
         assert_eq!((counts.takeovers, counts.tombstones_dropped), (self.model.takeovers, self.model.dropped));
@@ -227,10 +236,13 @@ impl Pair {
             let Notice::Changed(change) = notice else { panic!("the queue is long enough") };
             let before = self.heard.remove(change.id());
             assert_eq!(before, change.before().map(|route| route.identity()), "{change:?}");
+            let after = change.after().map(|route| route.identity());
+            assert_eq!(change.identity_gone(), before.filter(|_| before != after), "{change:?}");
             self.heard.extend(heard(&change));
         }
         let page = self.reader.page(&Filter::default(), None, 100);
-        let served = page.routes.iter().map(|route| (route.id().to_owned(), route.identity())).collect();
+        let served = page.routes.iter().filter(|route| !route.is_ambiguous());
+        let served = served.map(|route| (route.id().to_owned(), route.identity())).collect();
         assert_eq!(self.heard, served);
     }
 }
@@ -253,6 +265,7 @@ fn said(outcome: Outcome) -> Said {
     match outcome {
         Outcome::Applied => Said::Applied,
         Outcome::Takeover { displaced } => Said::Takeover(displaced),
+        Outcome::Ambiguous { other } => Said::Ambiguous(other),
         Outcome::Stale => Said::Stale,
         Outcome::Invalid(_) => Said::Invalid,
     }

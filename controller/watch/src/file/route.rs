@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sandgate_routes::{
-    MAX_ID, MAX_NAMESPACE, MAX_OWNER, MAX_TOKEN, ObjectKey, Observation, Secret, State, Version, is_valid_id,
+    Clash, MAX_ID, MAX_NAMESPACE, MAX_OWNER, MAX_TOKEN, ObjectKey, Observation, Secret, State, Version,
+    is_valid_id,
 };
 
 use super::PROVIDER;
@@ -87,6 +88,7 @@ impl Raw {
             ip,
             token,
             require_traffic_auth: self.require_traffic_auth.unwrap_or_default(),
+            clash: Clash::NewestServes,
         };
         Ok(Entry { observation, name_at, id_at })
     }

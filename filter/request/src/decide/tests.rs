@@ -1,7 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use sandgate_routes::{
-    Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
+    Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 
 use super::{Decision, Refusal, decide};
@@ -21,6 +21,7 @@ fn sandbox() -> Observation {
         ip: Some(IP),
         token: None,
         require_traffic_auth: false,
+        clash: Clash::NewestServes,
     }
 }
 
