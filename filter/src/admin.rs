@@ -110,6 +110,7 @@ fn render(route: &Route) -> Value {
         "identity": route.identity(),
         "auth": route.token().is_some(),
         "requireTrafficAuth": route.require_traffic_auth(),
+        "ambiguous": route.is_ambiguous(),
     })
 }
 
@@ -126,6 +127,7 @@ fn status(gateway: &Gateway) -> Value {
             "available": counts.in_state(State::Available),
             "running": counts.in_state(State::Running),
             "paused": counts.in_state(State::Paused),
+            "ambiguous": counts.ambiguous,
         },
         "tombstones": counts.tombstones,
         "table": {

@@ -121,7 +121,7 @@ fn take_over(
         // Nothing was sent, so anything but nothing will do.
         (true, _) => (Some(Secret::new("a token")), None),
     };
-    writer.apply(Observation {
+    let observed = Observation {
         key: ObjectKey::new(&view.provider, &view.namespace, &view.name).map_err(|_| odd("name"))?,
         id: view.id.clone(),
         uid: view.uid.clone(),
@@ -131,8 +131,14 @@ fn take_over(
         ip: view.ip.as_deref().map(str::parse).transpose().map_err(|_| odd("address"))?,
         token,
         require_traffic_auth: view.require_traffic_auth,
-        clash: Clash::NewestServes,
-    });
+        clash: if view.ambiguous { Clash::Refuse } else { Clash::NewestServes },
+    };
+    if view.ambiguous {
+        // The page shows one of those who claim the id, so the other is made up. It comes last in the order of keys: never shown.
+        let other = ObjectKey::new("~", "", "other").map_err(|_| odd("name"))?;
+        writer.apply(Observation { key: other, ..observed.clone() });
+    }
+    writer.apply(observed);
     Ok(note)
 }
 

@@ -32,6 +32,9 @@ pub(crate) struct RouteView {
     pub(crate) identity: u64,
     pub(crate) auth: bool,
     pub(crate) require_traffic_auth: bool,
+    /// Other objects claim the ID too, and none is served. A gateway that does not say so has no such routes.
+    #[serde(default)]
+    pub(crate) ambiguous: bool,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +119,7 @@ fn describe(route: &RouteView) -> String {
         ("object", &format!("{}:{}/{}", route.provider, route.namespace, route.name)),
         ("uid", &route.uid),
         ("owner", dash(&route.owner)),
-        ("state", &route.state),
+        ("state", state(route)),
         ("ip", route.ip.as_deref().unwrap_or("-")),
         ("version", &route.version),
         ("identity", &route.identity.to_string()),
@@ -130,6 +133,10 @@ fn describe(route: &RouteView) -> String {
 
 fn dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
+}
+
+fn state(route: &RouteView) -> &str {
+    if route.ambiguous { "ambiguous" } else { &route.state }
 }
 
 fn auth(route: &RouteView) -> &'static str {
@@ -147,7 +154,7 @@ fn table(routes: &[RouteView]) -> String {
         [
             route.id.clone(),
             format!("{}:{}/{}", route.provider, route.namespace, route.name),
-            route.state.clone(),
+            state(route).to_owned(),
             route.ip.clone().unwrap_or_else(|| "-".to_owned()),
             dash(&route.owner).to_owned(),
             auth(route).to_owned(),

@@ -1,7 +1,7 @@
 //! What is done with a request that addresses a sandbox.
 //!
 //! Reads the table as it is now; nothing is remembered between requests. The checks stand in the order in which their
-//! failures are reported: table complete, sandbox known, sandbox running, traffic token, access token. Whether a state
+//! failures are reported: table complete, sandbox known, one sandbox of that ID, sandbox running, traffic token, access token. Whether a state
 //! is served is for [`verdict`] alone to say.
 
 #[cfg(test)]
@@ -34,6 +34,8 @@ pub enum Refusal {
     NotReady,
     /// No such sandbox.
     Unknown,
+    /// Several sandboxes have this ID and one of them will not share it: no telling which is meant.
+    Ambiguous,
     /// The sandbox is there, but cannot be served in this state.
     NotRunning(State),
     /// The access token is missing or wrong.
@@ -61,7 +63,7 @@ impl Refusal {
             Self::NotReady | Self::JwtVerifierNotReady => 503,
             Self::Unknown | Self::NotRunning(State::Dead) if opensandbox => 404,
             Self::NotRunning(_) if opensandbox => 503,
-            Self::Unknown | Self::NotRunning(_) => 502,
+            Self::Unknown | Self::Ambiguous | Self::NotRunning(_) => 502,
             Self::Unauthorized => 401,
             Self::Malformed { .. } => 400,
             Self::Unaddressed => 404,
@@ -74,6 +76,7 @@ impl Refusal {
         match self {
             Self::NotReady => "gateway_not_ready",
             Self::Unknown => "sandbox_not_found",
+            Self::Ambiguous => "sandbox_ambiguous",
             Self::NotRunning(_) => "sandbox_not_running",
             Self::Unauthorized => "unauthorized",
             Self::JwtVerifierNotReady => "jwt_verifier_not_ready",
@@ -106,10 +109,11 @@ pub fn decide<'t, H: Headers + ?Sized>(
     }
 }
 
-/// The route of the ID as sent, else, where it came from a host, of the ID in lower case.
+/// The route of the ID as sent, else, where it came from a host, of the ID in lower case. An ambiguous one stands for several objects and is
+/// not compared with the one that was named.
 fn find<'t, H: Headers + ?Sized>(address: &Address, table: &'t Pinned<'_>, headers: &H) -> Option<&'t Route> {
     let route = table.get(address.id()).or_else(|| address.with_folded_id(|id| table.get(id)))?;
-    let Some(object) = address.object() else {
+    let Some(object) = address.object().filter(|_| !route.is_ambiguous()) else {
         return Some(route);
     };
     let same_object = object == (route.key().namespace(), route.key().name());
@@ -123,6 +127,9 @@ fn admit<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,
 ) -> Result<(), Refusal> {
+    if route.is_ambiguous() {
+        return Err(Refusal::Ambiguous);
+    }
     match verdict(route.state(), Capability { wake: false }).service {
         Service::Serve => {}
         Service::Wake | Service::Refuse => return Err(Refusal::NotRunning(route.state())),

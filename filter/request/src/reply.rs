@@ -142,6 +142,7 @@ fn grpc_status(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Malformed { .. } => "3",
         Refusal::Unknown => "5",
+        Refusal::Ambiguous => "9",
         Refusal::Unaddressed => "12",
         Refusal::Panic => "13",
         Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
@@ -171,6 +172,11 @@ fn words(refusal: Refusal, dialect: Option<Dialect>) -> (&'static str, String) {
             "No such sandbox",
             "This gateway knows no sandbox by this address. Check the ID and the namespace; \
              a sandbox made a moment ago may still be on its way here.",
+        ),
+        Refusal::Ambiguous => fixed(
+            "Several sandboxes have this ID",
+            "More than one sandbox claims this ID, and it cannot be told which is meant, so none is served. \
+             Delete or rename all but one; that one is then served again.",
         ),
         Refusal::NotRunning(state) => match state {
             State::Creating | State::Running => fixed(

@@ -10,11 +10,12 @@ pub(super) struct Stats {
 }
 
 /// Counter names of refusals, by [`slot`].
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 9] = [
     "rq_malformed",
     "rq_unaddressed",
     "rq_not_ready",
     "rq_not_found",
+    "rq_ambiguous",
     "rq_not_running",
     "rq_unauthorized",
     "rq_jwt_verifier_not_ready",
@@ -27,10 +28,11 @@ fn slot(refusal: Refusal) -> usize {
         Refusal::Unaddressed => 1,
         Refusal::NotReady => 2,
         Refusal::Unknown => 3,
-        Refusal::NotRunning(_) => 4,
-        Refusal::Unauthorized => 5,
-        Refusal::JwtVerifierNotReady => 6,
-        Refusal::Panic => 7,
+        Refusal::Ambiguous => 4,
+        Refusal::NotRunning(_) => 5,
+        Refusal::Unauthorized => 6,
+        Refusal::JwtVerifierNotReady => 7,
+        Refusal::Panic => 8,
     }
 }
 

@@ -45,6 +45,7 @@ impl Found {
                 "ip": route.ip().map(|ip| ip.to_string()),
                 "auth": route.token().is_some(),
                 "requireTrafficAuth": route.require_traffic_auth(),
+                "ambiguous": route.is_ambiguous(),
             })
         });
         Found { source: source.to_owned(), ready, route, note }
@@ -167,6 +168,9 @@ impl Found {
         }
         if is("requireTrafficAuth") {
             line.push_str(", wants verified traffic");
+        }
+        if is("ambiguous") {
+            line.push_str(", and is not the only one with this id");
         }
         if !self.ready {
             line.push_str("; the table is not complete yet");

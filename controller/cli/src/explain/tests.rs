@@ -180,3 +180,26 @@ fn a_gateways_route_with_a_token_takes_the_one_sent_for_right() {
         assert_eq!((report.exit_code(), note.is_some()), (code, noted), "{}", report.to_text());
     }
 }
+
+#[test]
+fn a_gateways_ambiguous_route_is_explained_as_what_it_is() {
+    let view: RouteView = serde_json::from_value(serde_json::json!({
+        "id": "default--demo", "namespace": "default", "name": "demo", "provider": "opensandbox", "uid": "u", "owner": "",
+        "state": "running", "ip": "10.0.0.1", "version": "7", "identity": 1, "auth": false,
+        "requireTrafficAuth": false, "ambiguous": true
+    }))
+    .unwrap();
+    let config = FilterConfig::parse(b"").unwrap();
+    for url in ["http://80-default--demo.example.com/", "http://gw/default--demo/80/"] {
+        let headers = request(url, &[]);
+        let (writer, reader) = sandgate_routes::RouteTable::new(sandgate_routes::Limits::default());
+        let note = take_over(&writer, &view, &headers).unwrap();
+        writer.set_ready();
+        let table = Table { reader, source: "the gateway".to_owned(), note };
+        let steps = sandgate_request::explain(headers.as_slice(), &config);
+        let text = judge(&headers, &config, steps, Some(&table)).to_text();
+        let found =
+            "opensandbox:default/demo is running at 10.0.0.1, and is not the only one with this id, says the gateway";
+        assert!(text.contains(found) && text.contains("Answer:    502 sandbox_ambiguous: "), "{text}");
+    }
+}

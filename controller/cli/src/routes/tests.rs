@@ -30,6 +30,15 @@ fn the_table_is_aligned_and_has_no_trailing_space() {
 }
 
 #[test]
+fn an_ambiguous_route_is_not_shown_as_if_it_ran() {
+    let mut contested = route("a");
+    contested.ambiguous = true;
+    assert!(describe(&contested).contains("state     ambiguous\n"));
+    let table = table(&[contested]);
+    assert!(table.contains("ambiguous") && !table.contains("running"), "{table}");
+}
+
+#[test]
 fn one_route_is_a_list_of_its_parts() {
     let mut jwt = route("a");
     jwt.require_traffic_auth = true;

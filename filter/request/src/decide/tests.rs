@@ -140,6 +140,36 @@ fn a_uid_that_is_sent_must_be_the_sandboxs() {
 }
 
 #[test]
+fn of_two_sandboxes_with_one_id_that_will_not_share_it_none_is_served_in_any_dialect() {
+    let claim = |name: &str, state: State| Observation {
+        key: ObjectKey::new("test", "team", name).expect("the key is valid"),
+        id: "team--box".into(),
+        uid: format!("uid-{name}"),
+        state,
+        token: Some(Secret::new("s3cret")),
+        clash: Clash::Refuse,
+        ..sandbox()
+    };
+    let requests: [&[(&str, &str)]; 4] = [
+        &[("e2b-sandbox-id", "team--box")],
+        &[("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")],
+        &[("opensandbox-ingress-to", "team--box-80")],
+        &[(":authority", "80-Team--Box.example.com")],
+    ];
+    // Whichever stands for both, and whatever its state.
+    for other in ["another", "zebra"] {
+        let (writer, reader) = table([claim("box", State::Running), claim(other, State::Paused)]);
+        for headers in requests {
+            assert_eq!(decided(&reader, AUTH, headers), Err(Refusal::Ambiguous), "{headers:?} {other}");
+        }
+        assert!(writer.delete(&claim(other, State::Paused).key, None).is_applied());
+        for headers in requests {
+            assert_eq!(decided(&reader, "", headers), Ok("team--box".into()), "{headers:?} {other}");
+        }
+    }
+}
+
+#[test]
 fn with_auth_the_token_must_be_right_where_the_sandbox_has_one() {
     let (_writer, reader) = table([Observation { token: Some(Secret::new("s3cret")), ..sandbox() }]);
     let kruise = |config, token: Option<&'static str>| {
@@ -202,7 +232,13 @@ fn the_state_is_told_before_the_token_is_asked_for() {
 
 #[test]
 fn without_a_dialect_the_statuses_are_openkruises() {
-    for refusal in [Refusal::NotReady, Refusal::Unknown, Refusal::NotRunning(State::Paused), Refusal::Panic] {
+    for refusal in [
+        Refusal::NotReady,
+        Refusal::Unknown,
+        Refusal::Ambiguous,
+        Refusal::NotRunning(State::Paused),
+        Refusal::Panic,
+    ] {
         assert_eq!(refusal.status(None), refusal.status(Some(Dialect::Kruise)));
     }
 }

@@ -25,6 +25,7 @@ fn every_refusal() -> Vec<Refusal> {
     let mut all = vec![
         Refusal::NotReady,
         Refusal::Unknown,
+        Refusal::Ambiguous,
         Refusal::Unauthorized,
         Refusal::JwtVerifierNotReady,
         Refusal::Unaddressed,
@@ -50,6 +51,7 @@ fn statuses_and_details_follow_the_dialect() {
     let refusals = [
         (Refusal::NotReady, "gateway_not_ready", [503, 503, 503]),
         (Refusal::Unknown, "sandbox_not_found", [502, 502, 404]),
+        (Refusal::Ambiguous, "sandbox_ambiguous", [502, 502, 502]),
         (Refusal::NotRunning(State::Paused), "sandbox_not_running", [502, 502, 503]),
         (Refusal::NotRunning(State::Creating), "sandbox_not_running", [502, 502, 503]),
         (Refusal::NotRunning(State::Available), "sandbox_not_running", [502, 502, 503]),
@@ -217,6 +219,7 @@ fn a_grpc_client_gets_a_status_and_the_message() {
     for (refusal, status) in [
         (Refusal::Malformed { form: Form::KruiseHost, part: Part::Port }, "3"),
         (Refusal::Unknown, "5"),
+        (Refusal::Ambiguous, "9"),
         (Refusal::Unaddressed, "12"),
         (Refusal::Panic, "13"),
         (Refusal::NotReady, "14"),
