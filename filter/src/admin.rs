@@ -30,7 +30,10 @@ pub(crate) fn respond(gateway: &Gateway, method: &str, path_and_query: &str) -> 
     let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
     match path {
         ROUTES => routes(gateway, query),
-        STATUS => ok(&status(gateway)),
+        STATUS => match parse_status(query) {
+            Ok(with_digest) => ok(&status(gateway, with_digest)),
+            Err(message) => error(400, format_args!("{message}")),
+        },
         _ => error(404, format_args!("no such page: {ROUTES} and {STATUS} are")),
     }
 }
@@ -114,10 +117,24 @@ fn render(route: &Route) -> Value {
     })
 }
 
-fn status(gateway: &Gateway) -> Value {
+/// Whether the status is to have the table's digest, which looks at every route and is made only when asked for.
+fn parse_status(query: &str) -> Result<bool, String> {
+    let mut digest = false;
+    for (key, value) in form_urlencoded::parse(query.as_bytes()) {
+        digest = match (&*key, &*value) {
+            ("digest", "1") => true,
+            ("digest", "0") => false,
+            ("digest", _) => return Err(format!("digest is {value:?}: expected 0 or 1")),
+            _ => return Err(format!("unknown parameter {key:?}: expected digest")),
+        };
+    }
+    Ok(digest)
+}
+
+fn status(gateway: &Gateway, with_digest: bool) -> Value {
     let counts = gateway.reader.counts();
     let file = gateway.file_status();
-    json!({
+    let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "abi": abi_version(),
         "ready": gateway.reader.is_ready(),
@@ -147,7 +164,11 @@ fn status(gateway: &Gateway) -> Value {
         }],
         "panics": gateway.panics.load(Ordering::Relaxed),
         "uptimeSeconds": gateway.made.elapsed().as_secs(),
-    })
+    });
+    if with_digest {
+        status["digest"] = gateway.reader.digest().into();
+    }
+    status
 }
 
 /// The version of Envoy's module ABI that the module was built for.

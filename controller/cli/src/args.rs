@@ -166,6 +166,9 @@ pub(crate) struct Routes {
     /// Only the route with this id
     #[arg(long, conflicts_with_all = ["state", "namespace", "prefix"])]
     pub(crate) id: Option<String>,
+    /// Only the digest of the whole table: equal on gateways that serve the same
+    #[arg(long, conflicts_with_all = ["state", "namespace", "prefix", "id"])]
+    pub(crate) digest: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,

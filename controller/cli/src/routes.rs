@@ -52,6 +52,11 @@ pub(crate) async fn routes(args: Routes) -> Result<ExitCode, Failure> {
         print(&if args.json { to_json(&route) } else { describe(&route) });
         return Ok(ExitCode::SUCCESS);
     }
+    if args.digest {
+        let digest = digest(&admin).await?;
+        print(&if args.json { to_json(&digest) } else { digest + "\n" });
+        return Ok(ExitCode::SUCCESS);
+    }
     let routes = all(&admin, &args).await?;
     if args.json {
         print(&to_json(&routes));
@@ -92,6 +97,21 @@ async fn all(admin: &Admin, args: &Routes) -> Result<Vec<RouteView>, Failure> {
         match page.next {
             Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
             _ => return Ok(routes),
+        }
+    }
+}
+
+/// The digest of the gateway's table.
+async fn digest(admin: &Admin) -> Result<String, Failure> {
+    let page = "/sandgate/status";
+    let answer = admin.get(&format!("{page}?digest=1")).await.map_err(Failure::new)?;
+    let text = |key: &str| answer.json()?.get(key)?.as_str().map(str::to_owned);
+    match text("digest").filter(|_| answer.status == 200) {
+        Some(digest) => Ok(digest),
+        None => {
+            let reason = text("error")
+                .unwrap_or_else(|| "no digest: is this a Sandgate gateway of this version?".into());
+            Err(Failure::new(format!("{}{page} answered {}: {reason}", admin.url(), answer.status)))
         }
     }
 }

@@ -26,6 +26,7 @@ mod authority;
 mod claims;
 mod clock;
 mod counts;
+mod digest;
 mod feed;
 mod index;
 mod key;

@@ -6,7 +6,8 @@ use subtle::ConstantTimeEq;
 
 use crate::packed::{pack_uuid, uuid_text};
 
-/// A sandbox's access token. It can be compared with what a client presents and nothing else: no accessor, no formatting shows it.
+/// A sandbox's access token. It can be compared with what a client presents and nothing else: no accessor, no formatting shows it
+/// (a table's digest has a one-way hash of it).
 #[derive(Clone)]
 pub struct Secret(Repr);
 
@@ -29,6 +30,14 @@ impl Secret {
         match &self.0 {
             Repr::Uuid(packed) => uuid_text(packed).ct_eq(presented).into(),
             Repr::Other(token) => token.ct_eq(presented).into(),
+        }
+    }
+
+    /// Hands the token to `use_it`: for a digest.
+    pub(crate) fn with_bytes<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> R {
+        match &self.0 {
+            Repr::Uuid(packed) => use_it(&uuid_text(packed)),
+            Repr::Other(token) => use_it(token),
         }
     }
 

@@ -198,8 +198,7 @@ fn a_gateways_ambiguous_route_is_explained_as_what_it_is() {
         let table = Table { reader, source: "the gateway".to_owned(), note };
         let steps = sandgate_request::explain(headers.as_slice(), &config);
         let text = judge(&headers, &config, steps, Some(&table)).to_text();
-        let found =
-            "opensandbox:default/demo is running at 10.0.0.1, and is not the only one with this id, says the gateway";
+        let found = "opensandbox:default/demo is running at 10.0.0.1, and is not the only one with this id, says the gateway";
         assert!(text.contains(found) && text.contains("Answer:    502 sandbox_ambiguous: "), "{text}");
     }
 }

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, Uri};
 use axum::routing::get;
 use serde_json::json;
 
-use super::{RouteView, all, auth, describe, one, table};
+use super::{RouteView, all, auth, describe, digest, one, table};
 use crate::admin::Admin;
 use crate::args::Routes;
 
@@ -65,6 +65,7 @@ fn args() -> Routes {
         namespace: None,
         prefix: Some("a&b".to_owned()),
         id: None,
+        digest: false,
         json: false,
     }
 }
@@ -110,4 +111,22 @@ async fn a_gateway_that_is_not_there_is_named() {
     drop(listener);
     let error = one(&Admin::new(&address.to_string()), "a").await.unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot read http://{address}/sandgate/routes?id=a: ")), "{error}");
+}
+
+#[tokio::test]
+async fn the_digest_is_asked_of_the_status_page_and_a_gateway_without_one_is_named() {
+    let page = get(|uri: Uri| async move {
+        if uri.query() == Some("digest=1") { r#"{ "ready": true, "digest": "0f" }"# } else { "{}" }
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(axum::serve(listener, Router::new().route("/sandgate/status", page)).into_future());
+    assert_eq!(digest(&Admin::new(&address.to_string())).await.unwrap(), "0f");
+
+    let old = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = old.local_addr().unwrap();
+    let page = get(|| async { "{}" });
+    tokio::spawn(axum::serve(old, Router::new().route("/sandgate/status", page)).into_future());
+    let failure = digest(&Admin::new(&address.to_string())).await.unwrap_err().to_string();
+    assert!(failure.contains("/sandgate/status answered 200: no digest"), "{failure}");
 }

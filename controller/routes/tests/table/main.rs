@@ -6,6 +6,7 @@ mod ambiguous;
 mod bad_input;
 mod changes;
 mod convergence;
+mod digests;
 mod expiry;
 mod fixture;
 mod identities;
