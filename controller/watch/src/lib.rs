@@ -9,10 +9,13 @@
 #![forbid(unsafe_code)]
 
 mod file;
+mod kubernetes;
 mod settings;
 
 pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,
 };
+pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+pub use kubernetes::providers::built_in;
 pub use settings::{Settings, SettingsError};

@@ -1,0 +1,84 @@
+//! Objects for tests, made field by field.
+
+use std::time::{Duration, SystemTime};
+
+use sandgate_routes::State;
+use serde_json::{Value, json};
+
+use crate::kubernetes::provider::{Projection, Provider, Unreadable};
+
+/// The time of every test: 2026-11-16T06:00:00Z.
+pub(super) fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_808_800)
+}
+
+pub(super) const BEFORE_NOW: &str = "2026-11-16T05:59:59.999Z";
+pub(super) const NOW: &str = "2026-11-16T07:00:00+01:00";
+pub(super) const IN_AN_HOUR: &str = "2026-11-16T07:00:00Z";
+
+/// An object of some kind.
+#[derive(Clone, Debug)]
+pub(super) struct Object(pub(super) Value);
+
+impl Object {
+    /// What every object has: `team-a/demo`, version 41.
+    pub(super) fn new() -> Self {
+        Self(json!({
+            "metadata": {
+                "name": "demo",
+                "namespace": "team-a",
+                "uid": "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b",
+                "resourceVersion": "41",
+            },
+        }))
+    }
+
+    /// Sets a field, and makes the objects on the way to it.
+    pub(super) fn with(mut self, path: &[&str], value: impl Into<Value>) -> Self {
+        let mut at = &mut self.0;
+        for key in path {
+            if !at.is_object() {
+                *at = json!({});
+            }
+            at = at.as_object_mut().expect("just made").entry(*key).or_insert(Value::Null);
+        }
+        *at = value.into();
+        self
+    }
+
+    pub(super) fn label(self, key: &str, value: impl Into<Value>) -> Self {
+        self.with(&["metadata", "labels", key], value)
+    }
+
+    pub(super) fn annotation(self, key: &str, value: impl Into<Value>) -> Self {
+        self.with(&["metadata", "annotations", key], value)
+    }
+
+    pub(super) fn deleting(self) -> Self {
+        self.with(&["metadata", "deletionTimestamp"], BEFORE_NOW)
+    }
+
+    /// Adds a condition of the status.
+    pub(super) fn condition(mut self, kind: &str, status: &str, reason: &str) -> Self {
+        let list = self.0.pointer("/status/conditions").and_then(Value::as_array).cloned();
+        let mut list = list.unwrap_or_default();
+        list.push(json!({ "type": kind, "status": status, "reason": reason }));
+        self = self.with(&["status", "conditions"], list);
+        self
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.0.to_string().into_bytes()
+    }
+
+    pub(super) fn seen_by(&self, provider: &dyn Provider) -> Result<Projection, Unreadable> {
+        provider.project(&self.bytes(), now())
+    }
+
+    pub(super) fn state(&self, provider: &dyn Provider) -> State {
+        match self.seen_by(provider) {
+            Ok(projection) => projection.observation.state,
+            Err(error) => panic!("{error} in {}", self.0),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! From decoded fields to an observation: the limits of everything an object may bring, checked in one place.
+
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+use sandgate_routes::{
+    KeyError, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Observation, Secret, State, Version,
+    is_valid_id,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::decode::{Keep, Text, object};
+use crate::kubernetes::provider::{Projection, Unreadable};
+
+/// Longest date-time: far more than RFC 3339 needs.
+const MAX_TIME: usize = 64;
+
+/// An object's metadata: what every provider needs, and of labels, annotations and owners what this one asks for.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata<'a, L = IgnoredAny, A = IgnoredAny, O = IgnoredAny> {
+    #[serde(borrow)]
+    name: Option<Text<'a>>,
+    #[serde(borrow)]
+    namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    resource_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    deletion_timestamp: Option<Text<'a>>,
+    #[serde(deserialize_with = "object", bound(deserialize = "L: Default + Deserialize<'de>"))]
+    pub(super) labels: L,
+    #[serde(deserialize_with = "object", bound(deserialize = "A: Default + Deserialize<'de>"))]
+    pub(super) annotations: A,
+    pub(super) owner_references: O,
+}
+
+impl<L, A, O> Metadata<'_, L, A, O> {
+    pub(super) fn head(&self) -> Result<Head<'_>, Unreadable> {
+        let namespace = self.namespace.as_deref().filter(|text| !text.is_empty());
+        Head {
+            namespace: namespace.ok_or_else(|| Unreadable::new("metadata.namespace", "missing"))?,
+            name: self.name.as_deref().unwrap_or_default(),
+            uid: self.uid.as_deref().unwrap_or_default(),
+            version: self.resource_version.as_deref().unwrap_or_default(),
+            deleting: self.deletion_timestamp.is_some(),
+        }
+        .checked()
+    }
+}
+
+/// Which object it is and when it was so.
+#[derive(Clone, Copy)]
+pub(super) struct Head<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+    pub(super) uid: &'a str,
+    pub(super) version: &'a str,
+    /// Whether it is being deleted.
+    pub(super) deleting: bool,
+}
+
+/// What a provider makes of an object, besides its head.
+pub(super) struct Findings {
+    pub(super) id: String,
+    pub(super) owner: String,
+    pub(super) state: State,
+    pub(super) ip: Option<IpAddr>,
+    pub(super) token: Option<Secret>,
+    pub(super) require_traffic_auth: bool,
+    /// When it ends by itself, whether that is past or to come.
+    pub(super) ends: Option<SystemTime>,
+}
+
+impl Head<'_> {
+    pub(super) fn checked(self) -> Result<Self, Unreadable> {
+        if self.uid.is_empty() || self.uid.len() > MAX_UID || has_control(self.uid) {
+            let reason = format!("expected 1 to {MAX_UID} bytes without control characters");
+            return Err(Unreadable::new("metadata.uid", reason));
+        }
+        Ok(self)
+    }
+
+    /// `namespace--name`; the name alone for an object that has no namespace.
+    pub(super) fn default_id(self) -> Result<String, Unreadable> {
+        let id = match self.namespace {
+            "" => self.name.to_owned(),
+            namespace => format!("{namespace}--{}", self.name),
+        };
+        if is_valid_id(id.as_bytes()) {
+            return Ok(id);
+        }
+        let reason =
+            format!("with its namespace it is no ID: 1 to {MAX_ID} of A-Z, a-z, 0-9, '.', '_' and '-'");
+        Err(Unreadable::new("metadata.name", reason))
+    }
+
+    pub(super) fn projection(
+        self,
+        provider: &str,
+        findings: Findings,
+        now: SystemTime,
+    ) -> Result<Projection, Unreadable> {
+        let key = ObjectKey::new(provider, self.namespace, self.name).map_err(|error| {
+            let path = match error {
+                KeyError::Namespace => "metadata.namespace",
+                KeyError::Name | KeyError::Provider => "metadata.name",
+            };
+            Unreadable::new(path, error.to_string())
+        })?;
+        let version: Version = self.version.parse().map_err(|error: sandgate_routes::VersionError| {
+            Unreadable::new("metadata.resourceVersion", error.to_string())
+        })?;
+        let state = match (findings.state, findings.ip) {
+            (State::Running, None) => State::Creating,
+            (state, _) => state,
+        };
+        let dead_at = findings.ends.filter(|ends| state != State::Dead && *ends >= now);
+        Ok(Projection {
+            observation: Observation {
+                key,
+                id: findings.id,
+                uid: self.uid.to_owned(),
+                owner: findings.owner,
+                state,
+                version,
+                ip: findings.ip,
+                token: findings.token,
+                require_traffic_auth: findings.require_traffic_auth,
+            },
+            dead_at,
+        })
+    }
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
+/// A lookup ID; nothing if the text is empty.
+pub(super) fn id(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) if is_valid_id(text.as_bytes()) => Ok(Some(text.to_owned())),
+        Some(_) => {
+            let reason = format!("expected an ID: 1 to {MAX_ID} of A-Z, a-z, 0-9, '.', '_' and '-'");
+            Err(Unreadable::new(path, reason))
+        }
+    }
+}
+
+/// An access token; nothing if the text is empty.
+pub(super) fn token(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) if text.len() <= MAX_TOKEN => Ok(Some(Secret::new(text))),
+        Some(_) => Err(Unreadable::new(path, format!("expected at most {MAX_TOKEN} bytes"))),
+    }
+}
+
+/// An owner, which may be empty.
+pub(super) fn owner(path: &str, text: Option<&str>) -> Result<String, Unreadable> {
+    let text = text.unwrap_or_default();
+    if text.len() > MAX_OWNER || has_control(text) {
+        let reason = format!("expected at most {MAX_OWNER} bytes without control characters");
+        return Err(Unreadable::new(path, reason));
+    }
+    Ok(text.to_owned())
+}
+
+/// The address of one machine; nothing if the text is empty.
+pub(super) fn address(path: &str, text: Option<&str>) -> Result<Option<IpAddr>, Unreadable> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) => match text.parse::<IpAddr>() {
+            Ok(ip) if !ip.is_unspecified() && !ip.is_multicast() => Ok(Some(ip)),
+            _ => Err(Unreadable::new(path, "expected the IP address of one machine")),
+        },
+    }
+}
+
+/// A date-time of RFC 3339; nothing if the text is empty.
+pub(super) fn time(path: &str, text: Option<&str>) -> Result<Option<SystemTime>, Unreadable> {
+    match text {
+        None | Some("") => Ok(None),
+        Some(text) if text.len() <= MAX_TIME => match text.parse::<jiff::Timestamp>() {
+            Ok(time) => Ok(Some(time.into())),
+            Err(_) => Err(Unreadable::new(path, "expected a date-time as in RFC 3339")),
+        },
+        Some(_) => Err(Unreadable::new(path, "expected a date-time as in RFC 3339")),
+    }
+}
+
+/// Whether an object that ends at a time has ended.
+pub(super) fn is_past(ends: Option<SystemTime>, now: SystemTime) -> bool {
+    ends.is_some_and(|ends| now > ends)
+}
+
+/// A condition of a status.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(borrow)]
+    status: Option<Text<'a>>,
+    #[serde(borrow)]
+    reason: Option<Text<'a>>,
+}
+
+impl Keep for Condition<'_> {
+    /// The only ones any provider asks for.
+    fn keep(&self) -> bool {
+        matches!(self.kind.as_deref(), Some("Ready" | "Finished"))
+    }
+}
+
+/// Whether the condition of that kind is there and true.
+pub(super) fn is_true(conditions: &[Condition<'_>], kind: &str) -> bool {
+    find(conditions, kind).is_some_and(|condition| condition.status.as_deref() == Some("True"))
+}
+
+/// Why the condition of that kind is as it is.
+pub(super) fn reason_of<'a>(conditions: &'a [Condition<'_>], kind: &str) -> &'a str {
+    find(conditions, kind).and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
+}
+
+fn find<'a, 'b>(conditions: &'a [Condition<'b>], kind: &str) -> Option<&'a Condition<'b>> {
+    conditions.iter().find(|condition| condition.kind.as_deref() == Some(kind))
+}

@@ -1,0 +1,218 @@
+use sandgate_routes::State;
+use serde_json::{Value, json};
+
+use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, now};
+use super::provider;
+
+/// A claimed sandbox that serves.
+pub(in super::super) fn running() -> Object {
+    Object::new()
+        .with(&["spec", "paused"], false)
+        .with(&["status", "phase"], "Running")
+        .with(&["status", "podInfo", "podIP"], "10.1.2.3")
+        .condition("Ready", "True", "PodReady")
+}
+
+pub(in super::super) trait Kruise {
+    fn phase(self, phase: &str) -> Self;
+    fn paused(self) -> Self;
+    fn not_ready(self) -> Self;
+    fn without_address(self) -> Self;
+    fn shuts_down(self, time: &str) -> Self;
+    fn owned_by(self, api_version: &str, kind: &str, controller: impl Into<Value>) -> Self;
+    fn in_a_pool(self) -> Self;
+}
+
+impl Kruise for Object {
+    fn phase(self, phase: &str) -> Self {
+        self.with(&["status", "phase"], phase)
+    }
+
+    fn paused(self) -> Self {
+        self.with(&["spec", "paused"], true)
+    }
+
+    fn not_ready(self) -> Self {
+        self.with(&["status", "conditions"], Value::Null).condition("Ready", "False", "PodNotReady")
+    }
+
+    fn without_address(self) -> Self {
+        self.with(&["status", "podInfo"], Value::Null)
+    }
+
+    fn shuts_down(self, time: &str) -> Self {
+        self.with(&["spec", "shutdownTime"], time)
+    }
+
+    fn owned_by(self, api_version: &str, kind: &str, controller: impl Into<Value>) -> Self {
+        let owner = json!({
+            "apiVersion": api_version, "kind": kind, "name": "pool", "uid": "u", "controller": controller.into()
+        });
+        self.with(&["metadata", "ownerReferences"], vec![owner])
+    }
+
+    fn in_a_pool(self) -> Self {
+        self.owned_by("agents.kruise.io/v1alpha1", "SandboxSet", true)
+    }
+}
+
+const UNKNOWN_PHASES: [&str; 5] = ["Paused", "Resuming", "Upgrading", "Recycling", "Something"];
+
+fn assert_state(object: &Object, state: State) {
+    assert_eq!(object.state(&*provider()), state, "{}", object.0);
+}
+
+#[test]
+fn one_being_deleted_is_dead_whatever_else_it_says() {
+    for object in [running(), running().phase("Pending"), running().in_a_pool(), running().without_address()]
+    {
+        assert_state(&object.deleting(), State::Dead);
+    }
+}
+
+#[test]
+fn one_past_its_shutdown_time_is_dead_whatever_else_it_says() {
+    for object in [running(), running().phase("Pending"), running().in_a_pool(), running().without_address()]
+    {
+        let object = object.shuts_down(BEFORE_NOW);
+        assert_state(&object, State::Dead);
+        assert_eq!(object.seen_by(&*provider()).unwrap().dead_at, None);
+    }
+}
+
+#[test]
+fn one_at_or_before_its_shutdown_time_lives_until_then() {
+    for (time, after) in [(NOW, 0), (IN_AN_HOUR, 3600)] {
+        let seen = running().shuts_down(time).seen_by(&*provider()).unwrap();
+        assert_eq!(seen.observation.state, State::Running);
+        assert_eq!(seen.dead_at.unwrap().duration_since(now()).unwrap().as_secs(), after);
+    }
+    assert_eq!(running().seen_by(&*provider()).unwrap().dead_at, None);
+}
+
+#[test]
+fn a_dead_one_has_no_end_to_come() {
+    for object in [running().deleting(), running().phase("Failed")] {
+        assert_eq!(object.shuts_down(IN_AN_HOUR).seen_by(&*provider()).unwrap().dead_at, None);
+    }
+}
+
+#[test]
+fn a_pending_one_is_creating() {
+    assert_state(&running().phase("Pending"), State::Creating);
+    assert_state(&running().phase("Pending").in_a_pool(), State::Creating);
+}
+
+#[test]
+fn a_finished_one_is_dead_also_in_a_pool_and_without_an_address() {
+    for phase in ["Succeeded", "Failed", "Terminating"] {
+        assert_state(&running().phase(phase), State::Dead);
+        assert_state(&running().phase(phase).in_a_pool(), State::Dead);
+        assert_state(&running().phase(phase).without_address(), State::Dead);
+    }
+}
+
+#[test]
+fn one_without_an_address_is_creating_whatever_phase_it_is_in() {
+    for object in [running(), running().not_ready(), running().paused(), running().in_a_pool()] {
+        assert_state(&object.clone().without_address(), State::Creating);
+        assert_state(&object.with(&["status", "podInfo", "podIP"], ""), State::Creating);
+    }
+    for phase in UNKNOWN_PHASES {
+        assert_state(&running().phase(phase).without_address(), State::Creating);
+    }
+    assert_state(&Object::new(), State::Creating);
+    assert_state(&Object::new().with(&["status"], Value::Null).with(&["spec"], Value::Null), State::Creating);
+}
+
+#[test]
+fn one_in_a_pool_is_available_once_ready() {
+    assert_state(&running().in_a_pool(), State::Available);
+    assert_state(&running().in_a_pool().paused(), State::Available);
+    assert_state(&running().in_a_pool().not_ready(), State::Creating);
+    for phase in UNKNOWN_PHASES {
+        assert_state(&running().in_a_pool().phase(phase), State::Available);
+    }
+}
+
+#[test]
+fn only_a_sandbox_set_of_the_exact_version_that_controls_it_is_a_pool() {
+    for (api_version, kind, controller) in [
+        ("agents.kruise.io/v1alpha2", "SandboxSet", json!(true)),
+        ("agents.kruise.io", "SandboxSet", json!(true)),
+        ("example.com/v1alpha1", "SandboxSet", json!(true)),
+        ("agents.kruise.io/v1alpha1", "SandboxClaim", json!(true)),
+        ("agents.kruise.io/v1alpha1", "SandboxSet", json!(false)),
+        ("agents.kruise.io/v1alpha1", "SandboxSet", Value::Null),
+    ] {
+        assert_state(&running().owned_by(api_version, kind, controller), State::Running);
+    }
+}
+
+#[test]
+fn a_running_one_that_shall_pause_is_paused_ready_or_not() {
+    assert_state(&running().paused(), State::Paused);
+    assert_state(&running().paused().not_ready(), State::Paused);
+}
+
+#[test]
+fn a_running_one_is_running_only_if_ready() {
+    assert_state(&running(), State::Running);
+    assert_state(&running().not_ready(), State::Dead);
+    let unready = running().with(&["status", "conditions"], Value::Null);
+    assert_state(&unready, State::Dead);
+    assert_state(&unready.clone().condition("Ready", "Unknown", ""), State::Dead);
+    assert_state(&unready.condition("InplaceUpdate", "True", ""), State::Dead);
+}
+
+#[test]
+fn any_other_phase_is_paused() {
+    for phase in UNKNOWN_PHASES {
+        assert_state(&running().phase(phase), State::Paused);
+    }
+    assert_state(&running().with(&["status", "phase"], Value::Null), State::Paused);
+}
+
+#[test]
+fn the_label_is_the_id_and_else_namespace_and_name() {
+    let id = |object: Object| object.seen_by(&*provider()).unwrap().observation.id;
+    assert_eq!(id(running()), "team-a--demo");
+    assert_eq!(id(running().label("agents.kruise.io/sandbox-id", "box-1")), "box-1");
+    assert_eq!(id(running().label("agents.kruise.io/sandbox-id", "")), "team-a--demo");
+    assert_eq!(id(running().label("agents.kruise.io/other", "box-1")), "team-a--demo");
+}
+
+#[test]
+fn the_runtime_token_is_taken_before_the_one_of_envd() {
+    let (runtime, envd) = ("agents.kruise.io/runtime-access-token", "e2b.agents.kruise.io/envd-access-token");
+    let token = |object: Object| object.seen_by(&*provider()).unwrap().observation.token;
+    assert!(token(running()).is_none());
+    assert!(token(running().annotation(envd, "e")).unwrap().matches(b"e"));
+    assert!(token(running().annotation(envd, "e").annotation(runtime, "r")).unwrap().matches(b"r"));
+    assert!(token(running().annotation(envd, "e").annotation(runtime, "")).unwrap().matches(b"e"));
+    assert!(token(running().annotation(runtime, "q\"\u{e9}")).unwrap().matches("q\"\u{e9}".as_bytes()));
+}
+
+#[test]
+fn traffic_needs_a_jwt_only_where_the_annotation_is_exactly_true() {
+    let key = "security.agents.kruise.io/enable-jwt-auth";
+    let needed = |object: Object| object.seen_by(&*provider()).unwrap().observation.require_traffic_auth;
+    assert!(needed(running().annotation(key, "true")));
+    for text in ["", "True", "TRUE", "1", "yes", " true", "false"] {
+        assert!(!needed(running().annotation(key, text)), "{text:?}");
+    }
+    assert!(!needed(running()));
+}
+
+#[test]
+fn everything_else_is_carried_over() {
+    let seen =
+        running().annotation("agents.kruise.io/owner", "alice").seen_by(&*provider()).unwrap().observation;
+    assert_eq!(seen.key.to_string(), "openkruise:team-a/demo");
+    assert_eq!(seen.uid, "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b");
+    assert_eq!(seen.owner, "alice");
+    assert_eq!(seen.version.to_string(), "41");
+    assert_eq!(seen.ip, Some([10, 1, 2, 3].into()));
+    let v6 = running().with(&["status", "podInfo", "podIP"], "fd00::1").seen_by(&*provider()).unwrap();
+    assert_eq!(v6.observation.ip, Some("fd00::1".parse().unwrap()));
+}
