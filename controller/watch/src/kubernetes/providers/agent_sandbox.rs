@@ -1,0 +1,135 @@
+//! kubernetes-sigs/agent-sandbox: `Sandbox` of `agents.x-k8s.io/v1beta1`.
+//!
+//! The ID is `namespace--name`. The states, first match wins:
+//! 1. being deleted → dead
+//! 2. `spec.shutdownTime` is past → dead. Under the policy Delete the object goes, under Retain only its pod does:
+//!    nothing is left to serve either way
+//! 3. Ready with a pod's address → running, or available while it is in a warm pool
+//! 4. `spec.operatingMode` is Suspended → paused; the condition Suspended may linger and is not asked
+//! 5. Finished, or not ready because of PodFailed, PodSucceeded or SandboxExpired → dead
+//! 6. else creating
+//!
+//! A warm pool marks its sandboxes with a label, on the Sandbox itself and through its template on the pod; the claim
+//! that adopts one takes the label off the Sandbox first. So the Sandbox's own label is what counts, and its presence
+//! is enough.
+
+use std::time::SystemTime;
+
+use sandgate_routes::State;
+use serde::Deserialize;
+
+use super::decode::{Keep, Text, decode, kept, object};
+use super::observe::{Condition, Findings, Metadata, address, is_past, is_true, reason_of, time};
+use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+
+#[cfg(test)]
+pub(super) mod tests;
+
+/// The provider's name.
+pub(super) const NAME: &str = "agent-sandbox";
+
+struct AgentSandbox {
+    resource: Resource,
+}
+
+pub(super) fn provider() -> Box<dyn Provider> {
+    Box::new(AgentSandbox {
+        resource: Resource {
+            group: "agents.x-k8s.io".to_owned(),
+            version: "v1beta1".to_owned(),
+            kind: "Sandbox".to_owned(),
+            plural: "sandboxes".to_owned(),
+        },
+    })
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Sandbox<'a> {
+    #[serde(borrow, deserialize_with = "object")]
+    metadata: Metadata<'a, Labels<'a>>,
+    #[serde(borrow, deserialize_with = "object")]
+    spec: Spec<'a>,
+    #[serde(borrow, deserialize_with = "object")]
+    status: Status<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Labels<'a> {
+    #[serde(borrow, rename = "agents.x-k8s.io/warm-pool-sandbox")]
+    warm_pool: Option<Text<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec<'a> {
+    #[serde(borrow)]
+    operating_mode: Option<Text<'a>>,
+    #[serde(borrow)]
+    shutdown_time: Option<Text<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status<'a> {
+    #[serde(borrow, rename = "podIPs", deserialize_with = "kept")]
+    pod_ips: Vec<Option<Text<'a>>>,
+    #[serde(borrow, deserialize_with = "kept")]
+    conditions: Vec<Condition<'a>>,
+}
+
+impl Keep for Option<Text<'_>> {
+    fn keep(&self) -> bool {
+        self.as_deref().is_some_and(|text| !text.is_empty())
+    }
+}
+
+impl Provider for AgentSandbox {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
+        let sandbox: Sandbox<'_> = decode(object)?;
+        let head = sandbox.metadata.head()?;
+        let ends = time("spec.shutdownTime", sandbox.spec.shutdown_time.as_deref())?;
+        // The cluster's first choice of address family comes first.
+        let first = sandbox.status.pod_ips.first().and_then(Option::as_deref);
+        let ip = address("status.podIPs", first)?;
+        let findings = Findings {
+            id: head.default_id()?,
+            owner: String::new(),
+            state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
+            ip,
+            token: None,
+            require_traffic_auth: false,
+            ends,
+        };
+        head.projection(NAME, findings, now)
+    }
+}
+
+impl Sandbox<'_> {
+    fn state(&self, ended: bool, has_ip: bool) -> State {
+        let conditions = &self.status.conditions;
+        let ready = is_true(conditions, "Ready");
+        if ended {
+            State::Dead
+        } else if ready && has_ip {
+            if self.metadata.labels.warm_pool.is_some() { State::Available } else { State::Running }
+        } else if self.spec.operating_mode.as_deref() == Some("Suspended") {
+            State::Paused
+        } else if is_true(conditions, "Finished")
+            || matches!(reason_of(conditions, "Ready"), "PodFailed" | "PodSucceeded" | "SandboxExpired")
+        {
+            State::Dead
+        } else {
+            State::Creating
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use sandgate_routes::State;
+use serde_json::{Value, json};
+
+use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
+use super::provider;
+
+const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
+
+pub(in super::super) fn running() -> Object {
+    Object::new()
+        .with(&["status", "phase"], "Succeed")
+        .with(&["status", "ready"], 1)
+        .annotation(ENDPOINTS, r#"["10.1.2.3"]"#)
+}
+
+fn phase(phase: &str) -> Object {
+    running().with(&["status", "phase"], phase)
+}
+
+fn assert_state(object: &Object, state: State) {
+    assert_eq!(object.state(&*provider()), state, "{}", object.0);
+}
+
+#[test]
+fn one_being_deleted_is_dead_whatever_else_it_says() {
+    for object in [running(), phase("Paused"), Object::new()] {
+        assert_state(&object.deleting(), State::Dead);
+    }
+}
+
+#[test]
+fn one_past_its_expire_time_is_dead_whatever_else_it_says() {
+    for object in [running(), phase("Paused"), Object::new()] {
+        assert_state(&object.with(&["spec", "expireTime"], BEFORE_NOW), State::Dead);
+    }
+    let seen = running().with(&["spec", "expireTime"], IN_AN_HOUR).seen_by(&*provider()).unwrap();
+    assert_eq!(seen.observation.state, State::Running);
+    assert_eq!(seen.dead_at.unwrap().duration_since(now()).unwrap().as_secs(), 3600);
+}
+
+#[test]
+fn a_failed_one_is_dead() {
+    assert_state(&phase("Failed"), State::Dead);
+}
+
+#[test]
+fn a_paused_one_and_one_on_its_way_there_are_paused() {
+    for name in ["Paused", "Pausing"] {
+        assert_state(&phase(name), State::Paused);
+        assert_state(&phase(name).annotation(ENDPOINTS, Value::Null), State::Paused);
+    }
+}
+
+#[test]
+fn one_that_is_ready_and_has_an_endpoint_is_running() {
+    for name in ["Succeed", "Pending", "Resuming", ""] {
+        assert_state(&phase(name), State::Running);
+    }
+    assert_state(&running().with(&["status", "ready"], 3), State::Running);
+    for ready in [json!(0), json!(-1), Value::Null] {
+        assert_state(&running().with(&["status", "ready"], ready), State::Creating);
+    }
+    for endpoints in ["", "[]", r#"[""]"#, "null"] {
+        assert_state(&running().annotation(ENDPOINTS, endpoints), State::Creating);
+    }
+    assert_state(&Object::new(), State::Creating);
+}
+
+#[test]
+fn the_first_endpoint_that_is_assigned_is_taken() {
+    for (endpoints, ip) in [
+        (r#"["10.0.0.1", "10.0.0.2"]"#, "10.0.0.1"),
+        (r#"["", "", "10.0.0.2"]"#, "10.0.0.2"),
+        (r#"[null, "fd00::1"]"#, "fd00::1"),
+        (r#" [ "10.0.0.1" ] "#, "10.0.0.1"),
+    ] {
+        let seen = running().annotation(ENDPOINTS, endpoints).seen_by(&*provider()).unwrap();
+        assert_eq!(seen.observation.ip, Some(ip.parse().unwrap()), "{endpoints}");
+    }
+}
+
+#[test]
+fn endpoints_that_are_no_list_of_addresses_are_refused() {
+    let nested = "[".repeat(10_000);
+    for endpoints in
+        ["10.0.0.1", "{}", "[1]", r#"["10.0.0.1""#, r#"["10.0.0.1"] x"#, r#"["no"]"#, r#""x""#, &nested]
+    {
+        let error = running().annotation(ENDPOINTS, endpoints).seen_by(&*provider()).unwrap_err();
+        assert!(error.path.contains(ENDPOINTS), "{endpoints} gave {error}");
+    }
+}
+
+#[test]
+fn the_id_is_the_name_and_the_token_is_the_annotation() {
+    let seen =
+        running().annotation("opensandbox.io/secure-access-token", "s3cret").seen_by(&*provider()).unwrap();
+    let seen = seen.observation;
+    assert_eq!((seen.id.as_str(), seen.key.to_string().as_str()), ("demo", "opensandbox:team-a/demo"));
+    assert!(seen.token.unwrap().matches(b"s3cret"));
+}
