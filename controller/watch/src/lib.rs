@@ -17,5 +17,5 @@ pub use file::{
     parse_routes, read_routes, routes_file_schema,
 };
 pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
-pub use kubernetes::providers::built_in;
+pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
 pub use settings::{Settings, SettingsError};

@@ -148,7 +148,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 struct TextVisitor;
 
-fn bounded<E: serde::de::Error>(text: &str) -> Result<&str, E> {
+pub(super) fn bounded<E: serde::de::Error>(text: &str) -> Result<&str, E> {
     if text.len() > MAX_TEXT {
         return Err(E::custom(format_args!("expected at most {MAX_TEXT} bytes, found {}", text.len())));
     }

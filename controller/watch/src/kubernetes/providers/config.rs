@@ -1,0 +1,219 @@
+//! The config of one provider, as it is written. The doc comments become the descriptions of the JSON schema.
+//!
+//! One flat object, so that an error names the key: what belongs to the generic provider only is refused elsewhere.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::generic::{Generic, RawCondition, RawPaths, RawResource, RawRule, RawState};
+use super::{BUILT_IN, Provider};
+
+/// Why a provider's config was refused: the key within it and what was expected. Trying again does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {reason}")]
+pub struct ProviderError {
+    /// The key, as in `states[1].when[0].path`.
+    pub key: String,
+    /// What was expected.
+    pub reason: String,
+}
+
+impl ProviderError {
+    pub(super) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { key: key.into(), reason: reason.into() }
+    }
+}
+
+/// One entry of `kubernetes.providers`, as it is written.
+pub type ProviderConfig = Strict<RawProvider>;
+
+/// One kind of sandbox to watch.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(inline, extend(
+    "if" = { "properties": { "kind": { "const": "generic" } } },
+    "then" = { "required": ["name", "resource", "ip", "states", "default-state"] },
+    "else" = { "properties": {
+        "name": false, "resource": false, "id": false, "ip": false, "token": false, "owner": false,
+        "traffic-auth": false, "dead-at": false, "states": false, "default-state": false
+    } },
+))]
+pub struct RawProvider {
+    /// Which provider reads the objects.
+    pub(super) kind: Kind,
+    /// The namespaces to watch; all of them where none is named.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Vec<String>")]
+    pub namespaces: Option<Vec<String>>,
+    /// A label selector, as kubectl takes it.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "String")]
+    pub label_selector: Option<String>,
+    /// Generic only: the provider's name in object keys, logs and metrics.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(
+        with = "String",
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    )]
+    pub(super) name: Option<String>,
+    /// Generic only: the resource to watch.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawResource")]
+    pub(super) resource: Option<Strict<RawResource>>,
+    /// Generic only: what gives the ID; `namespace--name` where that is missing or empty.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(super) id: Option<RawPaths>,
+    /// Generic only: what gives the pod's address.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(super) ip: Option<RawPaths>,
+    /// Generic only: what gives the access token.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(super) token: Option<RawPaths>,
+    /// Generic only: what gives the owner.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(super) owner: Option<RawPaths>,
+    /// Generic only: when a client must present a traffic JWT.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawCondition")]
+    pub(super) traffic_auth: Option<Strict<RawCondition>>,
+    /// Generic only: what gives the date-time from which the object is dead.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(super) dead_at: Option<RawPaths>,
+    /// Generic only: the rules that give the state, of which the first that matches counts. An object that is being
+    /// deleted, or past `dead-at`, is dead before any of them; a running one without an address is creating.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Vec<RawRule>", length(min = 1, max = 64))]
+    pub(super) states: Option<Vec<Strict<RawRule>>>,
+    /// Generic only: the state where no rule matches.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawState")]
+    pub(super) default_state: Option<RawState>,
+}
+
+const GENERIC: &str = "generic";
+
+impl Strict<RawProvider> {
+    /// Checks the config and makes the provider. The common keys (`namespaces`, `label-selector`) are for the caller.
+    ///
+    /// # Errors
+    /// The first key that is wrong.
+    pub fn build(self) -> Result<Box<dyn Provider>, ProviderError> {
+        let raw = self.0;
+        if raw.kind.0 == GENERIC {
+            return Generic::build(raw).map(|provider| Box::new(provider) as Box<dyn Provider>);
+        }
+        let foreign = [
+            ("name", raw.name.is_some()),
+            ("resource", raw.resource.is_some()),
+            ("id", raw.id.is_some()),
+            ("ip", raw.ip.is_some()),
+            ("token", raw.token.is_some()),
+            ("owner", raw.owner.is_some()),
+            ("traffic-auth", raw.traffic_auth.is_some()),
+            ("dead-at", raw.dead_at.is_some()),
+            ("states", raw.states.is_some()),
+            ("default-state", raw.default_state.is_some()),
+        ];
+        if let Some((key, _)) = foreign.iter().find(|(_, given)| *given) {
+            return Err(ProviderError::new(
+                *key,
+                format!("only for the kind {GENERIC}, not for {}", raw.kind.0),
+            ));
+        }
+        let known = BUILT_IN.iter().find(|(name, _)| *name == raw.kind.0);
+        known.map(|(_, provider)| provider()).ok_or_else(|| ProviderError::new("kind", "unknown"))
+    }
+
+    /// The provider's name, if it has one.
+    pub fn name(&self) -> &str {
+        self.0.name.as_deref().unwrap_or(&self.0.kind.0)
+    }
+}
+
+/// The name of a provider, or `generic`.
+#[derive(Clone, Debug)]
+pub(super) struct Kind(String);
+
+fn kinds() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name).chain([GENERIC])
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if kinds().any(|kind| kind == text) {
+            return Ok(Self(text));
+        }
+        let known: Vec<_> = kinds().collect();
+        Err(serde::de::Error::custom(format_args!("expected one of {}", known.join(", "))))
+    }
+}
+
+impl JsonSchema for Kind {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "enum": kinds().collect::<Vec<_>>() })
+    }
+}
+
+/// A value that is there: null is not the same as leaving the key away.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A struct that is read from an object only. What `derive` makes also takes a list of the fields in order.
+#[derive(Clone, Debug)]
+pub struct Strict<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        deserializer.deserialize_map(Object(PhantomData)).map(Self)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Strict<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}

@@ -1,0 +1,282 @@
+//! The generic provider's config as it is written.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use sandgate_routes::State;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::super::config::Strict;
+use super::path::{FieldPath, MAX_PATH, PATTERN};
+
+/// Integers up to this are exact wherever JSON is read.
+const MAX_NUMBER: i64 = 1 << 53;
+const MAX_PATHS: usize = 8;
+const MAX_VALUES: usize = 64;
+
+/// Which custom resource.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(in super::super) struct RawResource {
+    /// The API group.
+    pub(super) group: String,
+    /// The version of the group.
+    pub(super) version: String,
+    /// The kind.
+    pub(super) kind: String,
+    /// The name in URLs.
+    pub(super) plural: String,
+}
+
+/// A state and when an object is in it.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub(in super::super) struct RawRule {
+    /// What must all hold.
+    #[schemars(length(min = 1, max = 16))]
+    pub(super) when: Vec<Strict<RawCondition>>,
+    /// The state.
+    pub(super) state: RawState,
+}
+
+/// A field and one test of it. A field that is missing, null or an empty text is absent.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(inline, extend("oneOf" = [
+    { "required": ["equals"] }, { "required": ["in"] }, { "required": ["exists"] }, { "required": ["absent"] },
+    { "required": ["at-least"] }
+]))]
+pub(in super::super) struct RawCondition {
+    /// The field.
+    pub(super) path: RawPath,
+    /// It has this value.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Scalar")]
+    pub(super) equals: Option<Scalar>,
+    /// It has one of these values, all of one type.
+    #[serde(default, rename = "in", deserialize_with = "given")]
+    #[schemars(with = "Vec<Scalar>", length(min = 1, max = MAX_VALUES))]
+    pub(super) one_of: Option<Vec<Scalar>>,
+    /// It is there.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "True")]
+    pub(super) exists: Option<True>,
+    /// It is not there.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "True")]
+    pub(super) absent: Option<True>,
+    /// It is a number of at least this.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "i64", range(min = -MAX_NUMBER, max = MAX_NUMBER))]
+    pub(super) at_least: Option<i64>,
+}
+
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+impl RawCondition {
+    /// The tests given, each as it would be taken.
+    pub(super) fn tests(self) -> Vec<Test> {
+        let Self { path: _, equals, one_of, exists, absent, at_least } = self;
+        let values = equals.map(|value| vec![value]).into_iter().chain(one_of).map(Test::OneOf);
+        let presence = exists.map(|True| Test::Exists).into_iter().chain(absent.map(|True| Test::Absent));
+        values.chain(presence).chain(at_least.map(Test::AtLeast)).collect()
+    }
+}
+
+/// What is asked of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Test {
+    OneOf(Vec<Scalar>),
+    Exists,
+    Absent,
+    AtLeast(i64),
+}
+
+impl Test {
+    /// Whether whatever passes this test passes the other.
+    pub(super) fn implies(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::OneOf(these), Self::OneOf(those)) => these.iter().all(|value| those.contains(value)),
+            (Self::OneOf(these), Self::AtLeast(least)) => {
+                these.iter().all(|value| matches!(value, Scalar::Number(number) if number >= least))
+            }
+            (Self::OneOf(_) | Self::AtLeast(_) | Self::Exists, Self::Exists) => true,
+            (Self::AtLeast(this), Self::AtLeast(that)) => this >= that,
+            (Self::Absent, Self::Absent) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether nothing can pass both.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Absent, other) | (other, Self::Absent) => *other != Self::Absent,
+            (Self::OneOf(these), Self::OneOf(those)) => !these.iter().any(|value| those.contains(value)),
+            (Self::OneOf(values), Self::AtLeast(least)) | (Self::AtLeast(least), Self::OneOf(values)) => {
+                !values.iter().any(|value| matches!(value, Scalar::Number(number) if number >= least))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A state, by its name.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct RawState(pub(super) State);
+
+/// One path.
+#[derive(Clone, Debug)]
+pub(in super::super) struct RawPath(pub(super) FieldPath);
+
+/// One path, or several of which the first that is not empty counts.
+#[derive(Clone, Debug)]
+pub(in super::super) struct RawPaths(pub(super) Vec<FieldPath>);
+
+/// The value true, the only one that makes sense.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct True;
+
+/// A value to compare with.
+#[derive(Clone, Debug, PartialEq)]
+pub(in super::super) enum Scalar {
+    Text(String),
+    Bool(bool),
+    Number(i64),
+}
+
+impl<'de> Deserialize<'de> for RawState {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
+    }
+}
+
+fn path<E: Error>(text: &str) -> Result<FieldPath, E> {
+    FieldPath::parse(text).map_err(E::custom)
+}
+
+impl<'de> Deserialize<'de> for RawPath {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        path(&String::deserialize(deserializer)?).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawPaths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Paths;
+
+        impl<'de> Visitor<'de> for Paths {
+            type Value = RawPaths;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a path or a list of paths")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<RawPaths, E> {
+                path(text).map(|path| RawPaths(vec![path]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<RawPaths, A::Error> {
+                let mut paths = Vec::new();
+                while let Some(RawPath(path)) = list.next_element()? {
+                    paths.push(path);
+                    if paths.len() > MAX_PATHS {
+                        return Err(A::Error::custom(format_args!("expected at most {MAX_PATHS} paths")));
+                    }
+                }
+                if paths.is_empty() {
+                    return Err(A::Error::custom("expected at least one path"));
+                }
+                Ok(RawPaths(paths))
+            }
+        }
+
+        deserializer.deserialize_any(Paths)
+    }
+}
+
+impl<'de> Deserialize<'de> for True {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if bool::deserialize(deserializer)? { Ok(Self) } else { Err(D::Error::custom("expected true")) }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Value;
+
+        impl Visitor<'_> for Value {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text that is not empty, a boolean or a whole number")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Scalar, E> {
+                match text {
+                    "" => Err(E::custom("an empty text is absent: ask with `absent`")),
+                    text => Ok(Scalar::Text(text.to_owned())),
+                }
+            }
+
+            fn visit_bool<E: Error>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Bool(value))
+            }
+
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Scalar, E> {
+                if value.unsigned_abs() <= MAX_NUMBER.unsigned_abs() {
+                    return Ok(Scalar::Number(value));
+                }
+                Err(E::custom(format_args!("expected a number from -{MAX_NUMBER} to {MAX_NUMBER}")))
+            }
+
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Scalar, E> {
+                self.visit_i64(i64::try_from(value).unwrap_or(i64::MAX))
+            }
+        }
+
+        deserializer.deserialize_any(Value)
+    }
+}
+
+/// Implements an inline schema.
+macro_rules! schema {
+    ($($type:ident => $schema:expr;)*) => { $(
+        impl JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                $schema
+            }
+        }
+    )* };
+}
+
+schema! {
+    RawState => json_schema!({ "type": "string", "enum": State::ALL.map(State::as_str) });
+    RawPath => json_schema!({ "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN });
+    RawPaths => json_schema!({ "anyOf": [
+        { "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN },
+        {
+            "type": "array", "minItems": 1, "maxItems": MAX_PATHS,
+            "items": { "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN }
+        }
+    ] });
+    True => json_schema!({ "const": true });
+    Scalar => json_schema!({ "anyOf": [
+        { "type": "string", "minLength": 1 },
+        { "type": "boolean" },
+        { "type": "integer", "minimum": -MAX_NUMBER, "maximum": MAX_NUMBER }
+    ] });
+}

@@ -1,0 +1,132 @@
+use sandgate_routes::State;
+use serde_json::{Value, json};
+
+use super::super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
+use super::{build, smallest, with};
+
+fn up() -> Object {
+    Object::new().with(&["status"], json!({ "up": true, "ip": "10.0.0.1" }))
+}
+
+fn ip_at(path: &str, object: &Object) -> Result<Option<String>, String> {
+    let provider = build(&with("/ip", json!(path))).unwrap();
+    match object.seen_by(&*provider) {
+        Ok(seen) => Ok(seen.observation.ip.map(|ip| ip.to_string())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn one_that_is_deleted_or_past_its_end_is_dead_before_any_rule() {
+    let provider = build(&with("/dead-at", json!("spec.end"))).unwrap();
+    assert_eq!(up().state(&*provider), State::Running);
+    assert_eq!(up().deleting().state(&*provider), State::Dead);
+    assert_eq!(up().with(&["spec", "end"], BEFORE_NOW).state(&*provider), State::Dead);
+    let seen = up().with(&["spec", "end"], IN_AN_HOUR).seen_by(&*provider).unwrap();
+    assert_eq!(seen.dead_at.unwrap().duration_since(now()).unwrap().as_secs(), 3600);
+}
+
+#[test]
+fn a_running_one_without_an_address_is_creating() {
+    let provider = build(&smallest()).unwrap();
+    assert_eq!(up().with(&["status", "ip"], "").state(&*provider), State::Creating);
+}
+
+#[test]
+fn paths_lead_through_lists_to_the_first_element_that_matches() {
+    let list = json!([
+        null,
+        { "kind": "a", "ip": "10.0.0.1" },
+        { "ip": "10.0.0.2", "kind": "b", "more": [{ "on": false, "ip": "10.0.0.3" }, { "on": true, "ip": "10.0.0.4" }] },
+        { "ip": "10.0.0.5", "kind": "b" },
+        { "kind": "c" },
+        { "kind": "c", "ip": "10.0.0.6" },
+    ]);
+    let object = up().with(&["spec", "list"], list);
+    for (path, expected) in [
+        ("spec.list[1].ip", Some("10.0.0.1")),
+        ("spec.list[0].ip", None),
+        ("spec.list[9].ip", None),
+        ("spec.list[kind=b].ip", Some("10.0.0.2")),
+        ("spec.list[kind=b].more[on=true].ip", Some("10.0.0.4")),
+        ("spec.list[kind=b].more[0].ip", Some("10.0.0.3")),
+        ("spec.list[kind=b,ip=10.0.0.5].ip", Some("10.0.0.5")),
+        ("spec.list[kind=c].ip", None),
+        ("spec.list[kind=d].ip", None),
+        ("spec.nothing[kind=d].ip", None),
+    ] {
+        assert_eq!(ip_at(path, &object), Ok(expected.map(str::to_owned)), "{path}");
+    }
+}
+
+#[test]
+fn a_path_through_something_else_is_unreadable() {
+    let object = up().with(&["spec"], json!({ "text": "x", "list": ["x"], "object": { "a": 1 } }));
+    for (path, error) in [
+        ("spec.text.a", "spec.text: expected an object, found a text"),
+        ("spec.text[0]", "spec.text: expected a list, found a text"),
+        ("spec.object[0]", "spec.object: expected a list, found an object"),
+        ("spec.list.a", "spec.list: expected an object, found a list"),
+        ("spec.list[a=b].c", "spec.list[0]: expected an object, found a text"),
+        ("spec.object", "spec.object: expected a text"),
+        ("spec.object.a", "spec.object.a: expected a text"),
+    ] {
+        assert_eq!(ip_at(path, &object), Err(error.to_owned()), "{path}");
+    }
+}
+
+#[test]
+fn a_value_of_another_type_than_it_is_compared_with_is_unreadable() {
+    for (test, value) in [
+        (json!({ "path": "spec.x", "equals": true }), json!("true")),
+        (json!({ "path": "spec.x", "equals": "1" }), json!(1)),
+        (json!({ "path": "spec.x", "in": [1, 2] }), json!("1")),
+        (json!({ "path": "spec.x", "at-least": 1 }), json!({})),
+    ] {
+        let provider = build(&with("/states/0/when/0", test)).unwrap();
+        let error = up().with(&["spec", "x"], value).seen_by(&*provider).unwrap_err();
+        assert_eq!(error.path, "spec.x");
+    }
+}
+
+#[test]
+fn each_test_of_a_field_holds_when_it_should() {
+    let cases = [
+        (json!({ "equals": "x" }), vec![json!("x")], vec![json!("y"), json!(""), Value::Null]),
+        (json!({ "in": [1, 2] }), vec![json!(1), json!(2.0)], vec![json!(3), json!(1.5), Value::Null]),
+        (json!({ "at-least": 2 }), vec![json!(2), json!(u64::MAX)], vec![json!(1), json!(-5), Value::Null]),
+        (
+            json!({ "exists": true }),
+            vec![json!("x"), json!(false), json!([]), json!(0)],
+            vec![json!(""), Value::Null],
+        ),
+        (json!({ "absent": true }), vec![json!(""), Value::Null], vec![json!("x"), json!({}), json!(0)]),
+    ];
+    for (mut test, holds, fails) in cases {
+        test["path"] = json!("spec.x");
+        let provider = build(&with("/states/0/when/0", test.clone())).unwrap();
+        let running = |value: Value| up().with(&["spec", "x"], value).state(&*provider) == State::Running;
+        for value in holds {
+            assert!(running(value.clone()), "{test} does not hold for {value}");
+        }
+        for value in fails {
+            assert!(!running(value.clone()), "{test} holds for {value}");
+        }
+    }
+}
+
+#[test]
+fn a_key_given_twice_on_a_path_is_refused() {
+    let provider = build(&smallest()).unwrap();
+    let twice =
+        br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"status":{"up":true,"up":false}}"#;
+    let error = provider.project(twice, now()).unwrap_err();
+    assert_eq!(error.to_string(), "status: duplicate field `up`");
+}
+
+#[test]
+fn an_object_without_a_namespace_is_known_by_its_name() {
+    let provider = build(&smallest()).unwrap();
+    let seen = up().with(&["metadata", "namespace"], Value::Null).seen_by(&*provider).unwrap().observation;
+    assert_eq!((seen.id.as_str(), seen.key.to_string().as_str()), ("demo", "boxes:/demo"));
+}
