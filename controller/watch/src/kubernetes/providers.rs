@@ -15,8 +15,11 @@ mod fixture;
 
 pub use config::{ProviderConfig, ProviderError, RawProvider, Strict};
 
+/// A provider's name and how it is made.
+type Registered = (&'static str, fn() -> Box<dyn Provider>);
+
 /// The kinds of config whose providers need no further keys.
-const BUILT_IN: [(&str, fn() -> Box<dyn Provider>); 3] = [
+const BUILT_IN: [Registered; 3] = [
     (openkruise::NAME, openkruise::provider),
     (agent_sandbox::NAME, agent_sandbox::provider),
     (opensandbox::NAME, opensandbox::provider),

@@ -15,7 +15,7 @@
 
 use std::time::SystemTime;
 
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde::Deserialize;
 
 use super::decode::{Keep, Text, decode, kept, object};
@@ -108,6 +108,7 @@ impl Provider for AgentSandbox {
             ip,
             token: None,
             require_traffic_auth: false,
+            clash: Clash::NewestServes,
             ends,
         };
         head.projection(NAME, findings, now)

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-use sandgate_routes::{Secret, State};
+use sandgate_routes::{Clash, Secret, State};
 
 use super::BUILT_IN;
 use super::config::{ProviderError, RawProvider, Strict};
@@ -264,6 +264,7 @@ impl Provider for Generic {
             ip,
             token,
             require_traffic_auth,
+            clash: Clash::NewestServes,
             ends,
         };
         head.projection(&self.name, findings, now)

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use sandgate_routes::{
-    KeyError, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Observation, Secret, State, Version,
+    Clash, KeyError, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Observation, Secret, State, Version,
     is_valid_id,
 };
 use serde::Deserialize;
@@ -70,6 +70,8 @@ pub(super) struct Findings {
     pub(super) ip: Option<IpAddr>,
     pub(super) token: Option<Secret>,
     pub(super) require_traffic_auth: bool,
+    /// What becomes of an ID that two objects claim.
+    pub(super) clash: Clash,
     /// When it ends by itself, whether that is past or to come.
     pub(super) ends: Option<SystemTime>,
 }
@@ -129,6 +131,7 @@ impl Head<'_> {
                 ip: findings.ip,
                 token: findings.token,
                 require_traffic_auth: findings.require_traffic_auth,
+                clash: findings.clash,
             },
             dead_at,
         })

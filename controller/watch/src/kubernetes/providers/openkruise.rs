@@ -12,7 +12,7 @@
 
 use std::time::SystemTime;
 
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde::Deserialize;
 
 use super::decode::{Keep, Text, decode, kept, object};
@@ -152,6 +152,7 @@ impl Provider for OpenKruise {
             ip,
             token,
             require_traffic_auth: annotations.enable_jwt_auth.as_deref() == Some("true"),
+            clash: Clash::NewestServes,
             ends,
         };
         head.projection(NAME, findings, now)

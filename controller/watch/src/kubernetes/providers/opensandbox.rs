@@ -12,7 +12,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -102,6 +102,7 @@ impl Provider for OpenSandbox {
             ip,
             token: token(TOKEN, annotations.token.as_deref())?,
             require_traffic_auth: false,
+            clash: Clash::Refuse,
             ends,
         };
         head.projection(NAME, findings, now)

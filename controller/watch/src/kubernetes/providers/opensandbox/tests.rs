@@ -1,4 +1,4 @@
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
 use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
@@ -97,4 +97,5 @@ fn the_id_is_the_name_and_the_token_is_the_annotation() {
     let seen = seen.observation;
     assert_eq!((seen.id.as_str(), seen.key.to_string().as_str()), ("demo", "opensandbox:team-a/demo"));
     assert!(seen.token.unwrap().matches(b"s3cret"));
+    assert_eq!(seen.clash, Clash::Refuse, "two objects of one name are ambiguous");
 }

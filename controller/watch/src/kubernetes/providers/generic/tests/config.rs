@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 use super::super::super::config::ProviderConfig;
 use super::{build, smallest, with};
 
-fn rule(when: Value, state: &str) -> Value {
-    json!({ "when": when, "state": state })
+fn rule(when: impl Into<Value>, state: &str) -> Value {
+    json!({ "when": when.into(), "state": state })
 }
 
 fn good() -> Vec<Value> {

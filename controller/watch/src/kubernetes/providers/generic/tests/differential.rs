@@ -88,17 +88,19 @@ fn compare(object: &Object, built_in: &dyn Provider, generic: &dyn Provider) {
     assert_eq!(summary(built_in), summary(generic), "{}", object.0);
 }
 
+/// Something done to an object.
+type Change = Box<dyn Fn(Object) -> Object>;
+
 /// Every combination of what each dimension may do to an object.
-fn combinations(start: Object, dimensions: &[Vec<Box<dyn Fn(Object) -> Object>>]) -> Vec<Object> {
+fn combinations(start: Object, dimensions: &[Vec<Change>]) -> Vec<Object> {
     dimensions.iter().fold(vec![start], |objects, choices| {
         objects.iter().flat_map(|object| choices.iter().map(|choice| choice(object.clone()))).collect()
     })
 }
 
-fn set(path: &'static [&'static str], values: Vec<Value>) -> Vec<Box<dyn Fn(Object) -> Object>> {
-    let choice = |value: Value| -> Box<dyn Fn(Object) -> Object> {
-        Box::new(move |object: Object| object.with(path, value.clone()))
-    };
+fn set(path: &'static [&'static str], values: Vec<Value>) -> Vec<Change> {
+    let choice =
+        |value: Value| -> Change { Box::new(move |object: Object| object.with(path, value.clone())) };
     values.into_iter().map(choice).collect()
 }
 
