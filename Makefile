@@ -41,7 +41,8 @@ scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME
 test scenarios: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 define with-envoy
 cargo build --locked -p sandgate
-SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" $(1)
+apiserver="$$(tests/apiserver/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
+SANDGATE_APISERVER="$$apiserver" SANDGATE_ENVOY="$$envoy" $(1)
 endef
 
 lint: ## Formatting and clippy, warnings denied
@@ -53,18 +54,21 @@ lint: ## Formatting and clippy, warnings denied
 envoy: ## Install the pinned Envoy into the cache and say where it is
 	@cargo run --quiet --locked -p sandgate -- envoy
 
+apiserver: ## Build the API server of the scenarios into the cache and say where it is
+	@tests/apiserver/build
+
 # The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
 # name, so this one is copied away before the other is built.
 failpoints:
 	cargo build --profile module --locked -p sandgate-filter --features failpoints
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
-deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser.
+deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser. Go: see tests/apiserver/build.
 	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium
 
 deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios lint envoy failpoints deps deny
+.PHONY: help run build module test scenarios lint envoy apiserver failpoints deps deny
 .NOTPARALLEL:

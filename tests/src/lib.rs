@@ -13,6 +13,7 @@ mod cli;
 mod client;
 mod fixture;
 mod gateway;
+pub mod kubernetes;
 pub mod locations;
 mod sandbox;
 mod wait;

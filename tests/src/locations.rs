@@ -31,6 +31,11 @@ pub fn cli() -> PathBuf {
     required("SANDGATE_BIN", "the sandgate command")
 }
 
+/// etcd and kube-apiserver in one program (`SANDGATE_APISERVER`).
+pub fn apiserver() -> PathBuf {
+    required("SANDGATE_APISERVER", "the API server for tests, which `make apiserver` builds")
+}
+
 /// A real browser (`SANDGATE_CHROMIUM`, else `chromium` from PATH).
 pub fn chromium() -> PathBuf {
     if std::env::var_os("SANDGATE_CHROMIUM").is_some() {

@@ -6,6 +6,7 @@
 
 mod addresses;
 mod admin;
+mod apiserver;
 mod auth;
 mod browser;
 mod cli;

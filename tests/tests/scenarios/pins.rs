@@ -79,3 +79,32 @@ fn every_envoy_version_in_the_repository_is_the_pinned_one() {
     let readme = fs::read_to_string(root.join("README.md")).expect("a README");
     assert!(versions(&readme).iter().any(|version| version == pinned), "the README names the pinned Envoy");
 }
+
+/// `k8s.io/kubernetes v1.2.3` pins Kubernetes; its own modules have the same version with a 0 in the place of the 1.
+#[test]
+fn the_modules_of_the_api_server_are_all_of_the_pinned_kubernetes() {
+    let module = fs::read_to_string(locations::repository().join("tests/apiserver/go.mod")).expect("go.mod");
+    let words: Vec<Vec<&str>> = module.lines().map(|line| line.split_whitespace().collect()).collect();
+    let pin = words.iter().find_map(|line| match line[..] {
+        ["k8s.io/kubernetes", version] => version.strip_prefix("v1."),
+        _ => None,
+    });
+    let expected = format!("v0.{}", pin.expect("a pinned Kubernetes"));
+    let mut replaced = 0;
+    for line in &words {
+        if let [from, "=>", to, version] = line[..] {
+            assert_eq!((from, version), (to, expected.as_str()));
+            replaced += 1;
+        }
+        if let ["k8s.io/component-base", version] = line[..] {
+            assert_eq!(version, expected);
+        }
+    }
+    assert!(replaced > 20, "only {replaced} of Kubernetes' own modules are replaced");
+    let of_etcd = |line: &Vec<&str>| {
+        line.first().is_some_and(|name| name.starts_with("go.etcd.io/etcd/")).then(|| line[1].to_owned())
+    };
+    let mut etcd: Vec<String> = words.iter().filter_map(of_etcd).collect();
+    etcd.dedup();
+    assert_eq!(etcd.len(), 1, "etcd's modules disagree: {etcd:?}");
+}
