@@ -5,6 +5,7 @@
 //! once where it needs no line. Lines are the unit because a watch has one event a line; a list is one line.
 
 mod faults;
+mod flushed;
 mod pump;
 
 use std::convert::Infallible;
@@ -32,6 +33,7 @@ pub use faults::{Ask, Fault, Seen};
 
 use super::server::{ApiServer, config};
 use faults::State;
+use flushed::Flushed;
 
 type Failure = std::io::Error;
 type Answer = UnsyncBoxBody<Bytes, Failure>;
@@ -196,7 +198,7 @@ where
     let (sender, channel) = Channel::new(1);
     let running = state.start(ask);
     tokio::spawn(pump::pump(body.map_err(Failure::other), sender, running));
-    Ok(Response::from_parts(head, channel.boxed_unsync()))
+    Ok(Response::from_parts(head, Flushed::new(channel).boxed_unsync()))
 }
 
 fn status(code: u16) -> serde_json::Value {
