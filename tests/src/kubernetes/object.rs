@@ -164,14 +164,12 @@ impl Object {
     }
 
     /// Merges a patch into the object, all but its status.
-    #[expect(clippy::needless_pass_by_value, reason = "callers give a json! literal")]
     pub async fn patch(&self, patch: Value) {
         let done = self.api.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         done.unwrap_or_else(|e| panic!("patch {}: {e}", self.name));
     }
 
     /// Merges a patch into the status.
-    #[expect(clippy::needless_pass_by_value, reason = "callers give a json! literal")]
     pub async fn patch_status(&self, status: Value) {
         let patch = Patch::Merge(json!({ "status": status }));
         let done = self.api.patch_status(&self.name, &PatchParams::default(), &patch).await;
