@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi;
 use sandgate_routes::{Filter, Route, State};
+use sandgate_watch::{ListMode, ScopeStatus};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
@@ -133,7 +134,6 @@ fn parse_status(query: &str) -> Result<bool, String> {
 
 fn status(gateway: &Gateway, with_digest: bool) -> Value {
     let counts = gateway.reader.counts();
-    let file = gateway.file_status();
     let mut status = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "abi": abi_version(),
@@ -154,14 +154,7 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
             "takeovers": counts.takeovers,
             "tombstonesDropped": counts.tombstones_dropped,
         },
-        "sources": [{
-            "kind": "file",
-            "path": file.path.display().to_string(),
-            "generation": file.generation,
-            "routes": file.routes,
-            "loadedAt": file.loaded_at.and_then(unix_seconds),
-            "error": file.error,
-        }],
+        "sources": sources(gateway),
         "panics": gateway.panics.load(Ordering::Relaxed),
         "uptimeSeconds": gateway.made.elapsed().as_secs(),
     });
@@ -169,6 +162,46 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
         status["digest"] = gateway.reader.digest().into();
     }
     status
+}
+
+fn sources(gateway: &Gateway) -> Vec<Value> {
+    let file = gateway.file_status().map(|file| {
+        json!({
+            "kind": "file",
+            "path": file.path.display().to_string(),
+            "generation": file.generation,
+            "routes": file.routes,
+            "loadedAt": file.loaded_at.and_then(unix_seconds),
+            "error": file.error,
+        })
+    });
+    let kubernetes = gateway.kubernetes_status().map(|status| {
+        let scopes: Vec<Value> = status.scopes().iter().map(scope).collect();
+        json!({ "kind": "kubernetes", "complete": status.is_complete(), "scopes": scopes })
+    });
+    file.into_iter().chain(kubernetes).collect()
+}
+
+fn scope(scope: &ScopeStatus) -> Value {
+    json!({
+        "provider": &*scope.provider,
+        "resource": &*scope.resource,
+        "namespace": scope.namespace.as_deref(),
+        "labelSelector": &*scope.selector,
+        "state": scope.state.as_str(),
+        "listed": scope.listed,
+        "listMode": scope.mode.map(ListMode::as_str),
+        "lists": scope.lists,
+        "objects": scope.objects,
+        "events": scope.events,
+        "lastEventAt": scope.last_event.and_then(unix_seconds),
+        "lastContactAt": scope.last_contact.and_then(unix_seconds),
+        "error": scope.error.as_deref(),
+        "unreadable": scope.unreadable,
+        "unreadableObjects": scope.unreadable_names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "rewinds": scope.rewinds,
+        "heldBack": scope.held_back,
+    })
 }
 
 /// The version of Envoy's module ABI that the module was built for.

@@ -3,7 +3,7 @@
 //! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway,
 //! also in `--mode validate`; nothing is started before `on_server_initialized`, which validation never
 //! reaches. Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every
-//! source is in the table. The gateway's thread reaches the main thread only through the scheduler.
+//! source is in the table, or when the config's patience ends. The gateway's thread reaches the main thread only through the scheduler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use envoy_proxy_dynamic_modules_rust_sdk::{
     BootstrapExtension, BootstrapExtensionConfig, CompletionCallback, EnvoyBootstrapExtension,
     EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyGaugeId, envoy_log_error,
-    envoy_log_info,
+    envoy_log_info, envoy_log_warn,
 };
 use sandgate_routes::State;
-use sandgate_watch::Settings;
+use sandgate_watch::{KubernetesStatusReader, ScopeStatus, Settings};
 
 use crate::admin;
 use crate::gateway::Gateway;
@@ -39,7 +39,7 @@ pub(crate) fn new_config(
             return None;
         }
     };
-    let gauges = match Gauges::define(envoy) {
+    let gauges = match Gauges::define(envoy, settings.kubernetes().is_some()) {
         Ok(gauges) => gauges,
         Err(name) => {
             envoy_log_error!("sandgate: cannot define the gauge {name}");
@@ -84,7 +84,12 @@ impl BootstrapExtensionConfig for Config {
             }
         }
         self.gauges.set(envoy, self.gateway);
-        if self.gateway.reader.is_ready() && !self.open.swap(true, Ordering::Relaxed) {
+        if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
+            if !self.gateway.reader.is_ready() {
+                envoy_log_warn!(
+                    "sandgate: the listeners open before every first list is in: requests to sandboxes get 503 until then"
+                );
+            }
             envoy.signal_init_complete();
         }
     }
@@ -127,11 +132,20 @@ struct Gauges {
     running: EnvoyGaugeId,
     tombstones: EnvoyGaugeId,
     file_error: EnvoyGaugeId,
+    kubernetes: Option<KubernetesGauges>,
+}
+
+/// Over all scopes. Only there where a cluster is watched.
+struct KubernetesGauges {
+    up: EnvoyGaugeId,
+    objects: EnvoyGaugeId,
+    unreadable: EnvoyGaugeId,
+    contact_age: EnvoyGaugeId,
 }
 
 impl Gauges {
     /// Defines the gauges, or names the one that Envoy refused.
-    fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig) -> Result<Self, &'static str> {
+    fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig, kubernetes: bool) -> Result<Self, &'static str> {
         let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
         Ok(Self {
             ready: gauge("ready")?,
@@ -139,6 +153,16 @@ impl Gauges {
             running: gauge("routes_running")?,
             tombstones: gauge("tombstones")?,
             file_error: gauge("routes_file_error")?,
+            kubernetes: if kubernetes {
+                Some(KubernetesGauges {
+                    up: gauge("kubernetes_up")?,
+                    objects: gauge("kubernetes_objects")?,
+                    unreadable: gauge("kubernetes_unreadable")?,
+                    contact_age: gauge("kubernetes_last_contact_age_seconds")?,
+                })
+            } else {
+                None
+            },
         })
     }
 
@@ -149,9 +173,28 @@ impl Gauges {
             (self.routes, counts.routes),
             (self.running, counts.in_state(State::Running)),
             (self.tombstones, counts.tombstones),
-            (self.file_error, u64::from(gateway.file_status().error.is_some())),
+            (self.file_error, u64::from(gateway.file_status().is_some_and(|file| file.error.is_some()))),
         ] {
             // The only failure is an unknown id, and ids come from `define`.
+            let _ = envoy.set_gauge(gauge, value);
+        }
+        if let (Some(gauges), Some(status)) = (&self.kubernetes, gateway.kubernetes_status()) {
+            gauges.set(envoy, status);
+        }
+    }
+}
+
+impl KubernetesGauges {
+    fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, status: &KubernetesStatusReader) {
+        let scopes = status.scopes();
+        // The scope heard of longest ago; one never heard of is as old as the clock.
+        let age = scopes.iter().map(|scope| scope.contact_age().as_secs()).max().unwrap_or_default();
+        for (gauge, value) in [
+            (self.up, u64::from(scopes.iter().all(ScopeStatus::is_up))),
+            (self.objects, scopes.iter().map(|scope| scope.objects).sum()),
+            (self.unreadable, scopes.iter().map(|scope| scope.unreadable).sum()),
+            (self.contact_age, age),
+        ] {
             let _ = envoy.set_gauge(gauge, value);
         }
     }

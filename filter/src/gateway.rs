@@ -2,19 +2,23 @@
 //!
 //! Made when Envoy creates the bootstrap extension's config, which also happens in `--mode validate`:
 //! making it starts nothing. [`Gateway::start`] starts the thread, once, when the server is up. Listeners
-//! come and go with their filter configs; they all read this table.
+//! come and go with their filter configs; they all read this table, which is ready when the first list of
+//! every source is in it.
 
+use std::future::pending;
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sandgate_routes::{RouteReader, RouteTable, RouteWriter};
-use sandgate_watch::{FileSource, FileStatus, FileStatusReader, Settings};
+use sandgate_watch::{
+    FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Settings,
+};
 use tokio::runtime;
 use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 
@@ -34,9 +38,19 @@ pub(crate) struct Gateway {
     pub(crate) panics: AtomicU64,
     pub(crate) made: Instant,
     writer: RouteWriter,
-    file: FileStatusReader,
+    file: Option<FileStatusReader>,
+    kubernetes: Option<KubernetesStatusReader>,
+    /// Listeners may be open from here on, ready or not.
+    overdue: Arc<AtomicBool>,
     thread: Mutex<Thread>,
     announcer: Arc<Announcer>,
+}
+
+/// What keeps the table true.
+struct Sources {
+    file: Option<FileSource>,
+    kubernetes: Option<KubernetesSource>,
+    open_after: Option<Duration>,
 }
 
 /// Tells Envoy's main thread that something changed, until the gateway stops: a load of the routes file may
@@ -58,7 +72,7 @@ impl Announcer {
 
 /// The life of the gateway's thread.
 enum Thread {
-    Waiting(FileSource),
+    Waiting(Box<Sources>),
     Running { stop: Arc<Notify>, thread: JoinHandle<()> },
     Done,
 }
@@ -67,14 +81,22 @@ impl Gateway {
     /// Makes the gateway of this process; an error if there is one already.
     pub(crate) fn install(settings: &Settings) -> Result<&'static Self, &'static str> {
         let (writer, reader) = RouteTable::new(settings.limits());
-        let source = FileSource::new(settings.routes_file(), writer.clone());
+        let file = settings.routes_file().map(|path| FileSource::new(path, writer.clone()));
+        let kubernetes =
+            settings.kubernetes().map(|settings| KubernetesSource::new(settings, writer.clone()));
         let gateway = Self {
             reader,
             panics: AtomicU64::new(0),
             made: Instant::now(),
             writer,
-            file: source.status(),
-            thread: Mutex::new(Thread::Waiting(source)),
+            file: file.as_ref().map(FileSource::status),
+            kubernetes: kubernetes.as_ref().map(KubernetesSource::status),
+            overdue: Arc::default(),
+            thread: Mutex::new(Thread::Waiting(Box::new(Sources {
+                file,
+                kubernetes,
+                open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
+            }))),
             announcer: Arc::default(),
         };
         GATEWAY
@@ -87,31 +109,25 @@ impl Gateway {
     /// threads, until [`stop`](Self::stop) returns.
     pub(crate) fn start(&self, announce: impl Fn() + Send + 'static) -> io::Result<()> {
         let mut state = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let source = match std::mem::replace(&mut *state, Thread::Done) {
-            Thread::Waiting(source) => source,
+        let sources = match std::mem::replace(&mut *state, Thread::Done) {
+            Thread::Waiting(sources) => sources,
             other => {
                 *state = other;
                 return Ok(());
             }
         };
         self.announcer.set(Some(Box::new(announce)));
-        let (ready, first, changed) =
-            (self.writer.clone(), Arc::clone(&self.announcer), Arc::clone(&self.announcer));
-        let source = source
-            .on_first_load(move || {
-                ready.set_ready();
-                first.announce();
-            })
-            .on_status(move |_| changed.announce());
-        let runtime = runtime::Builder::new_current_thread().enable_time().build()?;
+        let running = sources.run(&self.writer, &self.announcer, Arc::clone(&self.overdue));
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let stop = Arc::new(Notify::new());
         let (stopped, writer, announcer) =
             (Arc::clone(&stop), self.writer.clone(), Arc::clone(&self.announcer));
+        let ages = self.kubernetes.is_some();
         let thread = thread::Builder::new().name("sandgate".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = source.run() => {}
-                    () = tick(&writer, &announcer) => {}
+                    () = running => {}
+                    () = tick(&writer, &announcer, ages) => {}
                     () = stopped.notified() => {}
                 }
             });
@@ -132,14 +148,77 @@ impl Gateway {
         }
     }
 
-    /// What the routes file last did.
-    pub(crate) fn file_status(&self) -> Arc<FileStatus> {
-        self.file.load()
+    /// What the routes file last did, if there is one.
+    pub(crate) fn file_status(&self) -> Option<Arc<FileStatus>> {
+        self.file.as_ref().map(FileStatusReader::load)
+    }
+
+    /// What the Kubernetes watch is doing, if there is one.
+    pub(crate) fn kubernetes_status(&self) -> Option<&KubernetesStatusReader> {
+        self.kubernetes.as_ref()
+    }
+
+    /// Whether the listeners may be open: the table is complete, or has taken longer than they may wait for it.
+    pub(crate) fn may_open(&self) -> bool {
+        self.reader.is_ready() || self.overdue.load(Ordering::Relaxed)
     }
 }
 
-/// Housekeeping on a timer. A sweep has no other announcement.
-async fn tick(writer: &RouteWriter, announcer: &Announcer) {
+impl Sources {
+    /// Runs every source. The table is ready when the first list of each is in it.
+    fn run(
+        self: Box<Self>,
+        writer: &RouteWriter,
+        announcer: &Arc<Announcer>,
+        overdue: Arc<AtomicBool>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let Sources { file, kubernetes, open_after } = *self;
+        let missing = usize::from(file.is_some()) + usize::from(kubernetes.is_some());
+        let missing = Arc::new(AtomicUsize::new(missing));
+        let listed = || {
+            let (missing, writer, announcer) = (Arc::clone(&missing), writer.clone(), Arc::clone(announcer));
+            move || {
+                if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    writer.set_ready();
+                }
+                announcer.announce();
+            }
+        };
+        let changed = || {
+            let announcer = Arc::clone(announcer);
+            move || announcer.announce()
+        };
+        let file = file.map(|file| {
+            let changed = changed();
+            file.on_first_load(listed()).on_status(move |_| changed())
+        });
+        let kubernetes = kubernetes.map(|source| source.on_first_lists(listed()).on_status(changed()));
+        let opened = changed();
+        async move {
+            let file = async { run_or_wait(file.map(FileSource::run)).await };
+            let kubernetes = async { run_or_wait(kubernetes.map(KubernetesSource::run)).await };
+            let open = async {
+                if let Some(wait) = open_after {
+                    sleep(wait).await;
+                    overdue.store(true, Ordering::Relaxed);
+                    opened();
+                }
+                pending::<()>().await;
+            };
+            tokio::join!(file, kubernetes, open);
+        }
+    }
+}
+
+async fn run_or_wait(source: Option<impl Future<Output = ()>>) {
+    match source {
+        Some(source) => source.await,
+        None => pending().await,
+    }
+}
+
+/// Housekeeping on a timer. A sweep has no other announcement, nor has the passing of time, where there are gauges of `ages`.
+async fn tick(writer: &RouteWriter, announcer: &Announcer, ages: bool) {
     let reader = writer.reader();
     let mut seen = reader.counts();
     let mut ticks = interval(TICK);
@@ -148,7 +227,7 @@ async fn tick(writer: &RouteWriter, announcer: &Announcer) {
         ticks.tick().await;
         writer.sweep();
         let now = reader.counts();
-        if now != seen {
+        if now != seen || ages {
             seen = now;
             announcer.announce();
         }

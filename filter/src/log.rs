@@ -30,6 +30,11 @@ struct EnvoyLog;
 
 impl<S: Subscriber> Layer<S> for EnvoyLog {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        // The Kubernetes client quotes what it was sent, and what credential plugins wrote. What is worth
+        // saying about a request of ours, the watch says itself.
+        if event.metadata().target().starts_with("kube") {
+            return;
+        }
         let mut line = Line::default();
         event.record(&mut line);
         let Line { message, fields } = line;

@@ -1,4 +1,219 @@
 //! The Kubernetes watch: custom resources of several providers become routes.
+//!
+//! **What is watched.** Each provider's objects, in all namespaces or some, by a label selector or none. Each such
+//! scope has a task of its own with a list and a watch; they share one client, one rate of requests, and one turn to
+//! list. Objects are read one at a time and only the fields that a route needs: a pod template is never more than
+//! bytes passing by.
+//!
+//! **What the table gets.** A list is a relist of the scope, an event an observation or a delete, each at the version
+//! the API server gave it, the moment it is read. An object that cannot be read loses its route, and only it does.
+//!
+//! **When something fails** the last table serves. What failed is in the status and once in the log; it is tried
+//! again after a wait that grows to half a minute, with jitter, or as long as the server asks. A resource that the
+//! cluster does not know yet is waited for.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sandgate_routes::{RouteWriter, Scope};
+use tokio::task::JoinSet;
+
+use crate::settings::KubernetesSettings;
+
+mod backoff;
+mod client;
+mod deadlines;
+mod error;
+mod head;
+mod lines;
+mod list;
+mod notes;
 pub(crate) mod provider;
 pub(crate) mod providers;
+mod scope;
+mod sink;
+mod status;
+mod target;
+mod timing;
+
+#[cfg(test)]
+mod tests;
+
+use provider::Provider;
+pub use status::{KubernetesStatusReader, ListMode, ScopeState, ScopeStatus};
+
+use client::{Access, Api};
+use deadlines::Deadlines;
+use notes::Notes;
+use scope::{Hooks, ScopeTask};
+use sink::Sink;
+use status::StatusCell;
+use target::Target;
+use timing::Timing;
+
+/// One provider and where to look for its objects.
+#[derive(Clone)]
+pub struct Watched {
+    /// What reads the objects.
+    pub provider: Arc<dyn Provider>,
+    /// The namespaces; none is all of them.
+    pub namespaces: Vec<String>,
+    /// A label selector, as `kubectl -l` takes it; empty is every object.
+    pub label_selector: String,
+}
+
+/// Keeps a table true to a cluster.
+pub struct KubernetesSource {
+    access: Access,
+    timing: Timing,
+    writer: RouteWriter,
+    scopes: Vec<ScopeParts>,
+    on_status: Box<dyn Fn() + Send + Sync>,
+    on_first_lists: Box<dyn Fn() + Send + Sync>,
+}
+
+/// What a scope's task is made of, also a second time.
+#[derive(Clone)]
+struct ScopeParts {
+    number: usize,
+    provider: Arc<dyn Provider>,
+    namespace: Option<String>,
+    selector: String,
+    status: Arc<StatusCell>,
+}
+
+impl KubernetesSource {
+    /// Nothing is read or asked before [`run`](Self::run).
+    pub fn new(settings: &KubernetesSettings, writer: RouteWriter) -> Self {
+        let access = Access {
+            kubeconfig: settings.kubeconfig().map(Path::to_owned),
+            context: settings.context().map(str::to_owned),
+        };
+        Self::watching(access, settings.watched(), writer)
+    }
+
+    fn watching(access: Access, watched: &[Watched], writer: RouteWriter) -> Self {
+        let mut scopes = Vec::new();
+        for Watched { provider, namespaces, label_selector } in watched {
+            let all = namespaces.is_empty().then_some(None);
+            for namespace in all.into_iter().chain(namespaces.iter().map(Some)) {
+                let resource = provider.resource();
+                let name = format!("{}.{}/{}", resource.plural, resource.group, resource.version);
+                let namespace = namespace.cloned();
+                let status = StatusCell::new(provider.name(), name, namespace.as_deref(), label_selector);
+                scopes.push(ScopeParts {
+                    number: scopes.len(),
+                    provider: Arc::clone(provider),
+                    namespace,
+                    selector: label_selector.clone(),
+                    status: Arc::new(status),
+                });
+            }
+        }
+        KubernetesSource {
+            access,
+            timing: Timing::default(),
+            writer,
+            scopes,
+            on_status: Box::new(|| ()),
+            on_first_lists: Box::new(|| ()),
+        }
+    }
+
+    /// Calls `hook` after changes of the status other than counts and times. It must not block.
+    #[must_use]
+    pub fn on_status(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_status = Box::new(hook);
+        self
+    }
+
+    /// Calls `hook` once, when the first complete list of every scope is in the table.
+    #[must_use]
+    pub fn on_first_lists(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_first_lists = Box::new(hook);
+        self
+    }
+
+    /// A view of the status for other threads.
+    pub fn status(&self) -> KubernetesStatusReader {
+        KubernetesStatusReader(self.scopes.iter().map(|scope| Arc::clone(&scope.status)).collect())
+    }
+
+    /// Runs until the future is dropped. Needs a Tokio runtime with time and I/O enabled; files are read on its
+    /// blocking threads.
+    pub async fn run(self) {
+        let KubernetesSource { access, timing, writer, scopes, on_status, on_first_lists } = self;
+        let api = Api::new(access, timing);
+        let deadlines = Arc::new(Deadlines::default());
+        let missing = AtomicUsize::new(scopes.len());
+        let hooks = Arc::new(Hooks {
+            changed: on_status,
+            listed: Box::new(move || {
+                if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    on_first_lists();
+                }
+            }),
+        });
+        let start = |tasks: &mut JoinSet<usize>, parts: &ScopeParts| {
+            let task = parts.task(&api, &writer, &deadlines, &hooks);
+            let number = parts.number;
+            tasks.spawn(async move {
+                task.run().await;
+                number
+            })
+        };
+        let mut tasks = JoinSet::new();
+        let mut running: Vec<_> = scopes.iter().map(|parts| start(&mut tasks, parts).id()).collect();
+        let watching = async {
+            while let Some(ended) = tasks.join_next().await {
+                // Tasks do not end: one of them panicked, which the panic hook has logged. It begins anew.
+                let Err(ended) = ended else { continue };
+                let Some(at) = running.iter().position(|id| *id == ended.id()) else { continue };
+                tracing::error!("the watch of {} broke off and begins anew", scopes[at].name());
+                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+                running[at] = start(&mut tasks, &scopes[at]).id();
+            }
+        };
+        tokio::join!(watching, deadlines.run(&writer));
+    }
+}
+
+impl ScopeParts {
+    fn name(&self) -> String {
+        let mut name = format!("kubernetes {}", self.provider.name());
+        for part in [self.namespace.as_deref().unwrap_or_default(), &self.selector] {
+            if !part.is_empty() {
+                name.push(' ');
+                name.push_str(part);
+            }
+        }
+        name
+    }
+
+    fn task(
+        &self,
+        api: &Arc<Api>,
+        writer: &RouteWriter,
+        deadlines: &Arc<Deadlines>,
+        hooks: &Arc<Hooks>,
+    ) -> ScopeTask {
+        let namespace = self.namespace.as_deref();
+        let sink = Sink {
+            provider: Arc::clone(&self.provider),
+            writer: writer.clone(),
+            reader: writer.reader(),
+            scope: Scope::new(self.provider.name(), namespace, &self.selector),
+            namespace: self.namespace.clone(),
+            deadlines: Arc::clone(deadlines),
+            status: Arc::clone(&self.status),
+            notes: Notes::new(self.name()),
+            number: self.number,
+            list: 0,
+            objects: 0,
+            held_back: 0,
+        };
+        let target = Target::new(&*self.provider, namespace, &self.selector);
+        ScopeTask::new(Arc::clone(api), target, sink, Arc::clone(hooks))
+    }
+}

@@ -4,7 +4,8 @@
 //! they change. A source that loses what it watches changes nothing: the last known table serves, and the source's
 //! status says how old it is and why.
 //!
-//! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster.
+//! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
+//! watch ([`KubernetesSource`]) follows a cluster.
 
 #![forbid(unsafe_code)]
 
@@ -18,4 +19,5 @@ pub use file::{
 };
 pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
-pub use settings::{Settings, SettingsError};
+pub use kubernetes::{KubernetesSource, KubernetesStatusReader, ListMode, ScopeState, ScopeStatus, Watched};
+pub use settings::{KubernetesSettings, Settings, SettingsError};

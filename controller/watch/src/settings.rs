@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use sandgate_routes::Limits;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
+mod kubernetes;
 #[cfg(test)]
 mod tests;
+
+pub use kubernetes::KubernetesSettings;
+use kubernetes::RawKubernetes;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
@@ -18,7 +22,8 @@ const MAX_TOMBSTONES: u64 = 100_000_000;
 /// The checked settings of a gateway.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    routes_file: PathBuf,
+    routes_file: Option<PathBuf>,
+    kubernetes: Option<KubernetesSettings>,
     limits: Limits,
 }
 
@@ -30,14 +35,23 @@ pub struct SettingsError {
     reason: String,
 }
 
-/// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered.
+/// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered. At least one of
+/// `routes-file` and `kubernetes` is needed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(title = "Sandgate gateway config")]
+#[schemars(
+    title = "Sandgate gateway config",
+    extend("anyOf" = [{ "required": ["routes-file"] }, { "required": ["kubernetes"] }])
+)]
 struct RawSettings {
     /// The routes file, YAML or JSON. Relative paths are relative to Envoy's working folder.
-    #[schemars(length(min = 1))]
-    routes_file: String,
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "String", length(min = 1))]
+    routes_file: Option<String>,
+    /// The cluster to watch.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawKubernetes")]
+    kubernetes: Option<RawKubernetes>,
     /// How long a deleted route is remembered, so that nothing older can bring it back.
     #[serde(default = "default_lifetime")]
     #[schemars(range(min = 1, max = MAX_LIFETIME_SECONDS))]
@@ -74,17 +88,20 @@ impl Settings {
     }
 
     fn check(raw: RawSettings) -> Result<Self, SettingsError> {
-        if raw.routes_file.is_empty() {
-            return Err(SettingsError {
-                key: "routes-file".to_owned(),
-                reason: "expected the path of a file, found an empty text".to_owned(),
-            });
+        if raw.routes_file.is_none() && raw.kubernetes.is_none() {
+            return Err(top_level(
+                "both `routes-file` and `kubernetes` are missing: where do routes come from?".to_owned(),
+            ));
+        }
+        if raw.routes_file.as_deref() == Some("") {
+            return Err(wrong("routes-file", "expected the path of a file, found an empty text"));
         }
         let lifetime =
             in_range("tombstone-lifetime-seconds", raw.tombstone_lifetime_seconds, MAX_LIFETIME_SECONDS)?;
         let max_tombstones = in_range("max-tombstones", raw.max_tombstones, MAX_TOMBSTONES)?;
         Ok(Self {
-            routes_file: raw.routes_file.into(),
+            routes_file: raw.routes_file.map(Into::into),
+            kubernetes: raw.kubernetes.map(RawKubernetes::check).transpose()?,
             limits: Limits {
                 tombstone_lifetime: Duration::from_secs(lifetime),
                 max_tombstones: usize::try_from(max_tombstones).unwrap_or(usize::MAX),
@@ -93,9 +110,14 @@ impl Settings {
         })
     }
 
-    /// The routes file.
-    pub fn routes_file(&self) -> &Path {
-        &self.routes_file
+    /// The routes file, if there is to be one.
+    pub fn routes_file(&self) -> Option<&Path> {
+        self.routes_file.as_deref()
+    }
+
+    /// The cluster, if there is to be one. With no routes file there is.
+    pub fn kubernetes(&self) -> Option<&KubernetesSettings> {
+        self.kubernetes.as_ref()
     }
 
     /// The limits of the table.
@@ -107,6 +129,15 @@ impl Settings {
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(RawSettings).into()
     }
+}
+
+/// A key that is there has a value: `null` is none.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
+}
+
+fn wrong(key: impl Into<String>, reason: impl Into<String>) -> SettingsError {
+    SettingsError { key: key.into(), reason: reason.into() }
 }
 
 fn top_level(reason: String) -> SettingsError {

@@ -1,0 +1,73 @@
+use super::*;
+
+fn read(line: &str) -> Result<Event<'_>, Failure> {
+    Event::read("p", line.as_bytes())
+}
+
+#[test]
+fn an_event_gives_name_and_version_and_leaves_the_object_as_it_is() {
+    let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"spec":{}}}"#;
+    let Ok(Event::Seen { head, added: true, object }) = read(line) else { panic!("{:?}", read(line)) };
+    assert_eq!(head.key.to_string(), "p:n/a");
+    assert_eq!(head.version, "7".parse().ok());
+    assert!(object.starts_with(br#"{"metadata""#) && object.ends_with(br#""spec":{}}"#));
+}
+
+#[test]
+fn an_escaped_name_is_read_too() {
+    let line = r#"{"type":"DELETED","object":{"metadata":{"name":"\u0061b","resourceVersion":"7"}}}"#;
+    assert!(matches!(read(line), Ok(Event::Deleted(head)) if head.key.name() == "ab"));
+}
+
+#[test]
+fn a_version_that_is_none_leaves_the_name() {
+    for version in [r#""x""#, r#""0""#, "null"] {
+        let line = format!(
+            r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"a","resourceVersion":{version}}}}}}}"#
+        );
+        assert!(matches!(read(&line), Ok(Event::Seen { head, added: false, .. }) if head.version.is_none()));
+    }
+}
+
+#[test]
+fn an_object_without_a_name_is_told_from_a_line_that_is_no_event() {
+    for object in
+        ["{}", "7", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a/b"}}"#, r#"{"metadata":{"name":7}}"#]
+    {
+        let line = format!(r#"{{"type":"ADDED","object":{object}}}"#);
+        assert!(matches!(read(&line), Ok(Event::Nameless(_))), "{object}");
+    }
+    for line in ["", "{", "[]", "null", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, "\u{1}\u{2}"]
+    {
+        assert!(matches!(read(line), Err(Failure::Garbled(_))), "{line:?}");
+    }
+}
+
+#[test]
+fn a_bookmark_says_whether_the_list_is_complete() {
+    let bookmark = |annotations: &str| {
+        let line = format!(
+            r#"{{"type":"BOOKMARK","object":{{"metadata":{{"resourceVersion":"9","annotations":{annotations}}}}}}}"#
+        );
+        match read(&line) {
+            Ok(Event::Bookmark { complete, .. }) => complete,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(bookmark(r#"{"k8s.io/initial-events-end":"true","x":"y"}"#));
+    assert!(!bookmark(r#"{"k8s.io/initial-events-end":"false"}"#));
+    assert!(!bookmark("{}"));
+    assert!(!bookmark("null"));
+}
+
+#[test]
+fn an_error_event_is_the_failure_it_tells_of() {
+    let error = |code: u16| {
+        format!(
+            r#"{{"type":"ERROR","object":{{"kind":"Status","code":{code},"message":"m","details":{{"retryAfterSeconds":4}}}}}}"#
+        )
+    };
+    assert!(matches!(read(&error(410)), Ok(Event::Failed(Failure::Gone(_)))));
+    let Ok(Event::Failed(failure)) = read(&error(429)).map_err(|e| e.to_string()) else { panic!() };
+    assert_eq!(failure.retry_after(), Some(std::time::Duration::from_secs(4)));
+}

@@ -1,0 +1,163 @@
+//! The lines of a response body, as they arrive, in bounded memory.
+//!
+//! A watch is one JSON text a line. What is read ahead is one piece of the body; a line longer than the bound is
+//! reported and skipped, and the lines behind it are read as usual. A body that ends within a line has been cut: the
+//! piece is thrown away.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use kube::client::Body;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::Failure;
+
+/// What the buffer may keep between lines.
+const KEEP: usize = 256 << 10;
+
+pub(super) struct Lines {
+    body: Body,
+    buffer: Vec<u8>,
+    /// Where the line that is being read begins, and how far it was searched for its end.
+    start: usize,
+    searched: usize,
+    max_line: usize,
+    /// The rest of a line that was too long is being skipped.
+    skipping: bool,
+    silence: Duration,
+}
+
+/// A line or its place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    Text(&'a [u8]),
+    /// A line was longer than the bound.
+    TooLong,
+    /// The body ended behind a whole line.
+    End,
+    /// The given moment came first.
+    Due,
+}
+
+enum Found {
+    Line(usize, usize),
+    TooLong,
+}
+
+impl Lines {
+    /// `silence` is how long nothing at all may arrive.
+    pub(super) fn new(body: Body, max_line: usize, silence: Duration) -> Self {
+        Lines { body, buffer: Vec::new(), start: 0, searched: 0, max_line, skipping: false, silence }
+    }
+
+    pub(super) fn set_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+    }
+
+    /// The next line that is not empty. Waits until `due` at most, if that is given. Safe to drop while waiting.
+    pub(super) async fn next(&mut self, due: Option<Instant>) -> Result<Line<'_>, Failure> {
+        let found = loop {
+            if let Some(found) = self.find() {
+                break found;
+            }
+            self.make_room();
+            let silent = Instant::now() + self.silence;
+            let until = due.map_or(silent, |due| due.min(silent));
+            match timeout_at(until, self.body.frame()).await {
+                Ok(Some(Ok(frame))) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(Failure::broken(&error)),
+                Ok(None) if self.start < self.buffer.len() || self.skipping => return Err(Failure::Cut),
+                Ok(None) => return Ok(Line::End),
+                Err(_) if until < silent => return Ok(Line::Due),
+                Err(_) => return Err(Failure::Silent(self.silence)),
+            }
+        };
+        Ok(match found {
+            Found::Line(from, to) => Line::Text(&self.buffer[from..to]),
+            Found::TooLong => Line::TooLong,
+        })
+    }
+
+    fn find(&mut self) -> Option<Found> {
+        while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+            let (from, to) = (self.start, self.searched + at);
+            self.start = to + 1;
+            self.searched = self.start;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if to - from > self.max_line {
+                return Some(Found::TooLong);
+            }
+            if !self.buffer[from..to].trim_ascii().is_empty() {
+                return Some(Found::Line(from, to));
+            }
+        }
+        self.searched = self.buffer.len();
+        if self.buffer.len() - self.start > self.max_line {
+            self.start = self.buffer.len();
+            // Said once, at the line's first excess.
+            return (!std::mem::replace(&mut self.skipping, true)).then_some(Found::TooLong);
+        }
+        None
+    }
+
+    fn make_room(&mut self) {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        if self.buffer.is_empty() && self.buffer.capacity() > KEEP {
+            self.buffer = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Lines {
+        Lines::new(Body::from(text.as_bytes().to_vec()), 8, Duration::from_secs(5))
+    }
+
+    async fn all(text: &str) -> (Vec<String>, Option<Failure>) {
+        let mut lines = lines(text);
+        let mut seen = Vec::new();
+        loop {
+            match lines.next(None).await {
+                Ok(Line::Text(text)) => seen.push(String::from_utf8_lossy(text).into_owned()),
+                Ok(Line::TooLong) => seen.push("too long".to_owned()),
+                Ok(Line::End | Line::Due) => return (seen, None),
+                Err(failure) => return (seen, Some(failure)),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn lines_come_one_by_one_and_empty_ones_do_not() {
+        let (seen, failure) = all("one\n\n \r\ntwo\n12345678\n").await;
+        assert_eq!(seen, ["one", "two", "12345678"]);
+        assert!(failure.is_none());
+    }
+
+    #[tokio::test]
+    async fn an_end_within_a_line_is_a_cut() {
+        let (seen, failure) = all("one\ntw").await;
+        assert_eq!(seen, ["one"]);
+        assert!(matches!(failure, Some(Failure::Cut)), "{failure:?}");
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_reported_once_and_those_behind_it_are_read() {
+        let (seen, failure) = all("one\n123456789\ntwo\n").await;
+        assert_eq!(seen, ["one", "too long", "two"]);
+        assert!(failure.is_none());
+        let (seen, failure) = all("one\n1234567890123").await;
+        assert_eq!(seen, ["one", "too long"]);
+        assert!(matches!(failure, Some(Failure::Cut)), "{failure:?}");
+    }
+}

@@ -1,0 +1,6 @@
+//! What a real API server does not do on cue: a scripted one, on a real socket, through the real client.
+
+mod failures;
+mod lists;
+mod server;
+mod source;

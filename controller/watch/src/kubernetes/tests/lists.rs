@@ -1,0 +1,184 @@
+//! Lists: streamed, paged, and what is made of their objects.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::server::{Answer, Server, Step, eventually};
+use super::source::{Running, added, complete, deleted, event, object, page, timing};
+use crate::kubernetes::ListMode;
+
+const STREAMED: &[&str] = &["sendInitialEvents=true"];
+const WATCH: &[&str] = &["watch=true&resourceVersion="];
+const PAGE: &[&str] = &["limit=500"];
+const PROBE: &[&str] = &["limit=1 "];
+
+#[tokio::test]
+async fn a_streamed_list_goes_on_as_a_watch() {
+    let server = Server::start().await;
+    let list = [added("a", 3), added("b", 2), complete(5), added("c", 6), deleted("b", 7)];
+    server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_table_is(&["a@3", "c@6"]).await;
+    let scope = running.scope();
+    assert_eq!((scope.mode, scope.lists, scope.objects, scope.events), (Some(ListMode::Streaming), 1, 2, 2));
+    assert!(scope.is_up());
+    assert_eq!(running.first_lists(), 1);
+    assert_eq!(server.requests("GET").len(), 1);
+    assert!(server.requests("GET")[0].contains("authorization: Bearer first"));
+}
+
+#[tokio::test]
+async fn a_server_without_streamed_lists_is_listed_in_pages() {
+    for code in [400, 422] {
+        let server = Server::start().await;
+        server.on(STREAMED, Answer::refusal(code, "sendInitialEvents is forbidden"));
+        server.on(&["continue=more"], Answer::body(page(5, &[object("b", 2)], "")));
+        server.on(PAGE, Answer::body(page(5, &[object("a", 3)], "more")));
+        server.on(&["resourceVersion=5"], Answer::lines(&[added("c", 6)]).then(Step::Hold));
+        let running = Running::start(&server);
+        running.until_table_is(&["a@3", "b@2", "c@6"]).await;
+        assert_eq!(running.scope().mode, Some(ListMode::Paged));
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_list_without_an_end_is_not_taken_for_complete() {
+    let server = Server::start().await;
+    server.on(STREAMED, Answer::lines(&[added("a", 3)]));
+    server.on(PAGE, Answer::body(page(5, &[object("b", 4)], "")));
+    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_watching().await;
+    assert_eq!(running.table(), ["b@4"], "what the complete list does not name is gone");
+    assert_eq!((running.scope().mode, running.first_lists()), (Some(ListMode::Paged), 1));
+}
+
+#[tokio::test]
+async fn a_token_of_the_next_page_that_expired_begins_the_list_anew() {
+    let server = Server::start().await;
+    server.on(STREAMED, Answer::refusal(422, "no"));
+    server.on(&["continue=old"], Answer::refusal(410, "The provided continue parameter is too old"));
+    server.on(PAGE, Answer::body(page(5, &[object("a", 3)], "old")));
+    server.on(STREAMED, Answer::lines(&[added("b", 8), complete(9)]).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_table_is(&["b@8"]).await;
+    assert_eq!(running.first_lists(), 1);
+}
+
+#[tokio::test]
+async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
+    let server = Server::start().await;
+    server.on(STREAMED, Answer::refusal(422, "no"));
+    server.on(PAGE, Answer::body(" ".repeat(5000)));
+    server.on(&["limit=125"], Answer::body(page(5, &[object("a", 3)], "")));
+    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
+    let timing = crate::kubernetes::timing::Timing { max_page: 4096, ..timing() };
+    let running = Running::with(&server, timing, &[]);
+    running.until_table_is(&["a@3"]).await;
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_loses_its_route_and_only_it_does() {
+    let server = Server::start().await;
+    let mut bad = object("bad", 6);
+    bad["ip"] = json!("nowhere");
+    let mut worse = object("worse", 7);
+    worse["ip"] = json!(["a", "list"]);
+    let mut panics = object("panics", 8);
+    panics["ip"] = json!("panic");
+    let nameless = json!({ "metadata": { "uid": 7 } });
+    let list = [
+        added("bad", 2),
+        added("worse", 3),
+        added("panics", 4),
+        added("good", 4),
+        complete(5),
+        event("MODIFIED", &bad),
+        event("MODIFIED", &worse),
+        event("MODIFIED", &panics),
+        event("ADDED", &nameless),
+        added("also-good", 9),
+    ];
+    server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_table_is(&["also-good@9", "good@4"]).await;
+    let scope = running.scope();
+    assert_eq!(scope.unreadable, 4);
+    let names: Vec<&str> = scope.unreadable_names.iter().map(|name| &**name).collect();
+    assert_eq!(names[0], "n/bad: ip: expected an address");
+    assert!(names[1].starts_with("n/worse: ") && names[2].starts_with("n/panics: "), "{names:?}");
+    assert!(scope.is_up());
+}
+
+#[tokio::test]
+async fn an_object_of_a_page_that_cannot_be_read_does_not_spoil_the_page() {
+    let server = Server::start().await;
+    server.on(STREAMED, Answer::refusal(422, "no"));
+    let mut bad = object("bad", 2);
+    bad["ip"] = json!({});
+    server.on(PAGE, Answer::body(page(5, &[bad, json!(7), object("good", 3)], "")));
+    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_table_is(&["good@3"]).await;
+    assert_eq!(running.scope().unreadable, 2);
+}
+
+#[tokio::test]
+async fn every_scope_must_be_listed_before_the_source_is_complete() {
+    let server = Server::start().await;
+    server.on(&["namespaces/x/"], Answer::lines(&[added("a", 3), complete(5)]).then(Step::Hold));
+    let running = Running::with(&server, timing(), &["x", "y"]);
+    eventually("one scope is listed", || running.status.scopes().iter().any(|s| s.listed).then_some(()))
+        .await;
+    assert_eq!((running.first_lists(), running.status.is_complete()), (0, false));
+    server.on(&["namespaces/y/"], Answer::lines(&[complete(5)]).then(Step::Hold));
+    eventually("both are", || (running.first_lists() == 1).then_some(())).await;
+    assert!(running.status.is_complete());
+}
+
+#[tokio::test]
+async fn a_moment_the_object_named_ends_its_route() {
+    let server = Server::start().await;
+    let soon = SystemTime::now() + Duration::from_millis(400);
+    let mut ends = object("ends", 3);
+    ends["until"] = json!(u64::try_from(soon.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap());
+    let list = [event("ADDED", &ends), added("stays", 4), complete(5)];
+    server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+    let running = Running::start(&server);
+    running.until_watching().await;
+    assert!(running.get("ends").is_some() || SystemTime::now() >= soon);
+    running.until_table_is(&["stays@4"]).await;
+    assert!(SystemTime::now() >= soon, "not before its time");
+}
+
+#[tokio::test]
+async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_later() {
+    let server = Server::start().await;
+    let before = [
+        added("old", 3),
+        added("undone", 4),
+        complete(5),
+        event("MODIFIED", &object("undone", 90)),
+        added("new", 91),
+    ];
+    server.on(STREAMED, Answer::lines(&before).then(Step::Hold).then(Step::Cut));
+    let running = Running::start(&server);
+    running.until_table_is(&["new@91", "old@3", "undone@90"]).await;
+    // The server comes back from a backup taken at version 10.
+    server.on(PROBE, Answer::body(page(12, &[], "")));
+    server.on(STREAMED, Answer::lines(&[added("old", 3), added("undone", 4), complete(12)]).then(Step::Hold));
+    server.release();
+    running.until_table_is(&["old@3"]).await;
+    assert_eq!((running.scope().rewinds, running.scope().held_back), (1, 2));
+    // The tombstone of the undone time expires; the list that is made meanwhile brings the object back.
+    let list = [added("old", 3), added("undone", 4), complete(13)];
+    eventually("the object is back", || {
+        if server.requests("sendInitialEvents").len() > 2 {
+            server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+        }
+        running.get("undone").map(|_| ())
+    })
+    .await;
+    assert_eq!(running.table(), ["old@3", "undone@4"]);
+}

@@ -1,0 +1,194 @@
+//! A source under test, with a provider of its own and short waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sandgate_routes::{Clash, Limits, ObjectKey, Observation, Route, RouteReader, RouteTable, State};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::server::{Server, eventually};
+use crate::kubernetes::client::Access;
+use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+use crate::kubernetes::timing::Timing;
+use crate::kubernetes::{KubernetesSource, KubernetesStatusReader, ScopeStatus, Watched};
+
+/// Reads `ip` and `until`, and nothing where `ip` is not an address.
+struct Boxes(Resource);
+
+impl Provider for Boxes {
+    fn name(&self) -> &str {
+        "boxes"
+    }
+
+    fn resource(&self) -> &Resource {
+        &self.0
+    }
+
+    fn project(&self, object: &[u8], _: SystemTime) -> Result<Projection, Unreadable> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Metadata,
+            ip: String,
+            until: Option<u64>,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: String,
+            uid: String,
+        }
+        let object: Object =
+            serde_json::from_slice(object).map_err(|error| Unreadable::new("object", error.to_string()))?;
+        assert_ne!(object.ip, "panic", "as the test wants it");
+        let ip = object.ip.parse().map_err(|_| Unreadable::new("ip", "expected an address"))?;
+        Ok(Projection {
+            observation: Observation {
+                key: ObjectKey::new("boxes", "n", &object.metadata.name).unwrap(),
+                id: object.metadata.name,
+                uid: object.metadata.uid,
+                owner: String::new(),
+                state: State::Running,
+                version: "1".parse().unwrap(),
+                ip: Some(ip),
+                token: None,
+                require_traffic_auth: false,
+                clash: Clash::NewestServes,
+            },
+            dead_at: object.until.map(|millis| UNIX_EPOCH + Duration::from_millis(millis)),
+        })
+    }
+}
+
+pub(super) struct Running {
+    pub(super) reader: RouteReader,
+    pub(super) status: KubernetesStatusReader,
+    first_lists: Arc<AtomicUsize>,
+    task: JoinHandle<()>,
+}
+
+pub(super) fn timing() -> Timing {
+    Timing {
+        response: Duration::from_secs(5),
+        list_silence: Duration::from_secs(5),
+        watch_silence: Duration::from_secs(5),
+        watch_at_least: Duration::ZERO,
+        retry: Duration::from_millis(5),
+        retry_cap: Duration::from_millis(20),
+        absent_cap: Duration::from_millis(20),
+        between_requests: Duration::from_millis(1),
+        held_back: Duration::from_millis(20),
+        ..Timing::default()
+    }
+}
+
+impl Running {
+    pub(super) fn start(server: &Server) -> Self {
+        Self::with(server, timing(), &[])
+    }
+
+    pub(super) fn with(server: &Server, timing: Timing, namespaces: &[&str]) -> Self {
+        let limits = Limits { tombstone_lifetime: Duration::from_millis(300), ..Limits::default() };
+        let (writer, reader) = RouteTable::new(limits);
+        let resource =
+            Resource { group: "g".into(), version: "v1".into(), kind: "Box".into(), plural: "boxes".into() };
+        let watched = Watched {
+            provider: Arc::new(Boxes(resource)),
+            namespaces: namespaces.iter().map(|&namespace| namespace.to_owned()).collect(),
+            label_selector: String::new(),
+        };
+        let access = Access { kubeconfig: Some(server.kubeconfig()), context: None };
+        let mut source = KubernetesSource::watching(access, &[watched], writer.clone());
+        source.timing = timing;
+        let first_lists = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&first_lists);
+        let source = source.on_first_lists(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        });
+        let status = source.status();
+        let task = tokio::spawn(async move {
+            let sweep = async {
+                loop {
+                    writer.sweep();
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            tokio::join!(source.run(), sweep);
+        });
+        Running { reader, status, first_lists, task }
+    }
+
+    pub(super) fn scope(&self) -> ScopeStatus {
+        self.status.scopes().remove(0)
+    }
+
+    pub(super) fn first_lists(&self) -> usize {
+        self.first_lists.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Arc<Route>> {
+        self.reader.get(name)
+    }
+
+    /// Every route, as `name@version`.
+    pub(super) fn table(&self) -> Vec<String> {
+        let page = self.reader.page(&Default::default(), None, 1000);
+        page.routes.iter().map(|route| format!("{}@{}", route.id(), route.version())).collect()
+    }
+
+    pub(super) async fn until_table_is(&self, wanted: &[&str]) {
+        eventually(&format!("the table is {wanted:?}, it is {:?}", self.table()), || {
+            (self.table() == wanted).then_some(())
+        })
+        .await;
+    }
+
+    pub(super) async fn until_watching(&self) {
+        eventually("the scope watches", || self.scope().is_up().then_some(())).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A box as the API server shows it.
+pub(super) fn object(name: &str, version: u64) -> serde_json::Value {
+    json!({
+        "metadata": { "name": name, "namespace": "n", "uid": format!("uid-{name}"), "resourceVersion": version.to_string() },
+        "ip": "127.0.0.1",
+    })
+}
+
+pub(super) fn event(kind: &str, object: &serde_json::Value) -> String {
+    json!({ "type": kind, "object": object }).to_string()
+}
+
+pub(super) fn added(name: &str, version: u64) -> String {
+    event("ADDED", &object(name, version))
+}
+
+pub(super) fn deleted(name: &str, version: u64) -> String {
+    event("DELETED", &object(name, version))
+}
+
+pub(super) fn bookmark(version: u64) -> String {
+    event("BOOKMARK", &json!({ "metadata": { "resourceVersion": version.to_string() } }))
+}
+
+/// The bookmark at the end of a streamed list.
+pub(super) fn complete(version: u64) -> String {
+    let annotations = json!({ "k8s.io/initial-events-end": "true" });
+    event(
+        "BOOKMARK",
+        &json!({ "metadata": { "resourceVersion": version.to_string(), "annotations": annotations } }),
+    )
+}
+
+pub(super) fn page(version: u64, objects: &[serde_json::Value], next: &str) -> String {
+    json!({ "metadata": { "resourceVersion": version.to_string(), "continue": next }, "items": objects })
+        .to_string()
+}

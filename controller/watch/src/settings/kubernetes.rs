@@ -1,0 +1,159 @@
+//! The `kubernetes` section: which cluster, and which objects of it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{SettingsError, given, wrong};
+use crate::kubernetes::Watched;
+use crate::kubernetes::providers::ProviderConfig;
+
+const SECTION: &str = "kubernetes";
+const MAX_OPEN_AFTER_SECONDS: u64 = 24 * 3600;
+const MAX_SELECTOR: usize = 4096;
+
+/// The checked settings of the Kubernetes watch.
+#[derive(Clone)]
+pub struct KubernetesSettings {
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+    open_after: Option<Duration>,
+    watched: Vec<Watched>,
+}
+
+impl KubernetesSettings {
+    /// The kubeconfig; without one it is the pod's own access, or what `kubectl` would use.
+    pub fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref()
+    }
+
+    /// The context of the kubeconfig; without one the current one.
+    pub fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// How long listeners stay closed at most.
+    pub fn open_after(&self) -> Option<Duration> {
+        self.open_after
+    }
+
+    /// What is watched.
+    pub fn watched(&self) -> &[Watched] {
+        &self.watched
+    }
+}
+
+impl fmt::Debug for KubernetesSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let providers: Vec<&str> = self.watched.iter().map(|watched| watched.provider.name()).collect();
+        f.debug_struct("KubernetesSettings").field("providers", &providers).finish_non_exhaustive()
+    }
+}
+
+/// The cluster to watch, and which of its objects are sandboxes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RawKubernetes {
+    /// A kubeconfig. Left out: the pod's own access where there is one, else KUBECONFIG or ~/.kube/config. Relative paths
+    /// are relative to Envoy's working folder.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "String", length(min = 1))]
+    kubeconfig: Option<String>,
+    /// The context of the kubeconfig. Left out: its current one.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "String", length(min = 1))]
+    context: Option<String>,
+    /// Open the listeners after so many seconds even if a first list is missing: requests then get 503
+    /// `gateway_not_ready` until all are in. Left out: the listeners stay closed until then.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "u64", range(min = 1, max = MAX_OPEN_AFTER_SECONDS))]
+    open_after_seconds: Option<u64>,
+    /// Which objects are sandboxes.
+    #[schemars(length(min = 1))]
+    providers: Vec<ProviderConfig>,
+}
+
+impl RawKubernetes {
+    pub(super) fn check(self) -> Result<KubernetesSettings, SettingsError> {
+        for (key, value) in [("kubeconfig", &self.kubeconfig), ("context", &self.context)] {
+            if value.as_deref() == Some("") {
+                return Err(wrong(format!("{SECTION}.{key}"), "expected a text, found an empty one"));
+            }
+        }
+        if let Some(seconds) = self.open_after_seconds {
+            super::in_range(&format!("{SECTION}.open-after-seconds"), seconds, MAX_OPEN_AFTER_SECONDS)?;
+        }
+        if self.providers.is_empty() {
+            return Err(wrong(format!("{SECTION}.providers"), "expected at least one provider"));
+        }
+        let mut watched: Vec<Watched> = Vec::new();
+        for (at, raw) in self.providers.into_iter().enumerate() {
+            let key = format!("{SECTION}.providers[{at}]");
+            let next = check_entry(raw, &key)?;
+            if let Some(name) = watched.iter().find_map(|known| overlap(known, &next)) {
+                return Err(wrong(
+                    key,
+                    format!("the provider {} watches {name} already, by another entry", next.provider.name()),
+                ));
+            }
+            watched.push(next);
+        }
+        Ok(KubernetesSettings {
+            kubeconfig: self.kubeconfig.map(Into::into),
+            context: self.context,
+            open_after: self.open_after_seconds.map(Duration::from_secs),
+            watched,
+        })
+    }
+}
+
+fn check_entry(mut raw: ProviderConfig, key: &str) -> Result<Watched, SettingsError> {
+    let given = raw.0.namespaces.take();
+    let label_selector = raw.0.label_selector.take().unwrap_or_default();
+    if given.as_ref().is_some_and(Vec::is_empty) {
+        return Err(wrong(format!("{key}.namespaces"), "expected a namespace; leave the key out for all"));
+    }
+    let namespaces = given.unwrap_or_default();
+    for (at, namespace) in namespaces.iter().enumerate() {
+        let at_key = || format!("{key}.namespaces[{at}]");
+        if !is_namespace(namespace) {
+            return Err(wrong(at_key(), "expected a namespace: 1 to 63 of a-z, 0-9 and -, no - at an end"));
+        }
+        if namespaces[..at].contains(namespace) {
+            return Err(wrong(at_key(), format!("{namespace} is there twice")));
+        }
+    }
+    if label_selector.len() > MAX_SELECTOR || label_selector.chars().any(char::is_control) {
+        return Err(wrong(
+            format!("{key}.label-selector"),
+            format!("expected up to {MAX_SELECTOR} bytes without control characters"),
+        ));
+    }
+    let provider = raw.build().map_err(|error| wrong(format!("{key}.{}", error.key), error.reason))?;
+    Ok(Watched { provider: Arc::from(provider), namespaces, label_selector })
+}
+
+fn is_namespace(text: &str) -> bool {
+    (1..=63).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// What two entries of one provider name both watch: their lists would delete each other's routes.
+fn overlap(a: &Watched, b: &Watched) -> Option<String> {
+    if a.provider.name() != b.provider.name() {
+        return None;
+    }
+    if a.namespaces.is_empty() || b.namespaces.is_empty() {
+        return Some("all namespaces".to_owned());
+    }
+    a.namespaces
+        .iter()
+        .find(|namespace| b.namespaces.contains(namespace))
+        .map(|name| format!("namespace {name}"))
+}
