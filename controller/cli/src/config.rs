@@ -84,7 +84,9 @@ impl Config {
 
         // The routes file may be named on the command line instead, so that it is missing here says nothing.
         let mut settings = gateway.clone();
-        settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
+        if !settings.contains_key("kubernetes") {
+            settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
+        }
         Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(|error| {
             let text = error.to_string();
             let (key, reason) = text.split_once(": ").unwrap_or(("", &text));

@@ -58,16 +58,13 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     // The config and the demo's routes, for nobody else to read, gone when we are.
     let folder =
         TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
+    let cluster = config.gateway.contains_key("kubernetes");
     let demo = match &routes {
-        Some(_) => None,
-        None => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
+        None if !cluster => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
+        _ => None,
     };
-    let routes = match (routes, &demo) {
-        (Some(path), _) => path,
-        (None, Some(demo)) => demo.routes_file.clone(),
-        (None, None) => unreachable!("no routes file means a demo"),
-    };
-    let rendered = render(&args, &config, Some(&module), Some(&routes)).map_err(Failure::new)?;
+    let routes = routes.or_else(|| demo.as_ref().map(|demo| demo.routes_file.clone()));
+    let rendered = render(&args, &config, Some(&module), routes.as_deref()).map_err(Failure::new)?;
     let config_file = folder.path().join("envoy.json");
     std::fs::write(&config_file, rendered.to_string())
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
@@ -83,7 +80,12 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     };
     let mut process = Process::start(&launch).map_err(Failure::new)?;
     if let Some(ready) = process.until_ready().await? {
-        print(&summary::text(&ready, &routes, demo.as_ref(), &config.parsed));
+        let source = match (&routes, cluster) {
+            (Some(file), false) => file.display().to_string(),
+            (Some(file), true) => format!("the cluster and {}", file.display()),
+            (None, _) => "the cluster".to_owned(),
+        };
+        print(&summary::text(&ready, &source, demo.as_ref(), &config.parsed));
     }
     Ok(process.until_end().await)
 }

@@ -65,6 +65,10 @@ impl Render<'_> {
         set(&format!("{HCM}{FILTER}/filter_config/value"), self.filter.clone())?;
 
         let settings = format!("{BOOTSTRAP}/extension_config/value");
+        if self.gateway.contains_key("kubernetes") {
+            // The shipped config has a routes file; here the cluster takes its place, unless one is named too.
+            set(&settings, json!({}))?;
+        }
         for (key, value) in self.gateway {
             add(&mut config, &settings, key, value.clone())?;
         }

@@ -1,7 +1,6 @@
 //! What `sandgate run` prints once the gateway is ready.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use sandgate_request::{FilterConfig, Recognition, recognise};
 
@@ -12,13 +11,12 @@ use super::reachable;
 #[cfg(test)]
 mod tests;
 
-pub(super) fn text(ready: &Ready, routes_file: &Path, demo: Option<&Demo>, config: &FilterConfig) -> String {
+pub(super) fn text(ready: &Ready, source: &str, demo: Option<&Demo>, config: &FilterConfig) -> String {
     let gateway = format!("http://{}", reachable(ready.listener));
     let admin = &ready.admin;
     let routes = ready.routes.map_or_else(|| "?".to_owned(), |routes| routes.to_string());
     let mut text = format!(
-        "Sandgate is ready.\n  gateway  {gateway}\n  admin    {admin}/sandgate/routes\n  routes   {routes} from {}\n",
-        routes_file.display()
+        "Sandgate is ready.\n  gateway  {gateway}\n  admin    {admin}/sandgate/routes\n  routes   {routes} from {source}\n"
     );
     let Some(demo) = demo else {
         let _ = write!(

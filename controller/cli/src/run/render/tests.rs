@@ -46,6 +46,17 @@ fn every_value_goes_to_its_place_and_the_rest_stays() {
 }
 
 #[test]
+fn a_cluster_takes_the_place_of_the_shipped_routes_file() {
+    let filter = json!({});
+    let gateway =
+        json!({ "kubernetes": { "providers": [{ "kind": "openkruise" }] } }).as_object().unwrap().clone();
+    let config = Render { routes: None, ..plain(&filter, &gateway) }.render().unwrap();
+    let settings = at(&config, &format!("{BOOTSTRAP}/extension_config/value"));
+    assert_eq!(settings, &Value::Object(gateway));
+    Settings::parse(settings.to_string().as_bytes()).unwrap();
+}
+
+#[test]
 fn an_ipv6_listener_and_an_access_log_can_be_asked_for() {
     let (filter, gateway) = (json!({}), Map::new());
     let render =

@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use sandgate_request::{Dialect, FilterConfig, Recognition, recognise};
 
 use super::super::demo::{Demo, Sandbox};
@@ -21,7 +19,7 @@ fn ready() -> Ready {
 
 #[test]
 fn the_summary_has_a_curl_line_for_each_dialect() {
-    let shown = text(&ready(), Path::new("/x/routes.yaml"), Some(&demo()), &FilterConfig::default());
+    let shown = text(&ready(), "/x/routes.yaml", Some(&demo()), &FilterConfig::default());
     assert_eq!(
         shown,
         "Sandgate is ready.\n  gateway  http://127.0.0.1:7788\n  admin    http://127.0.0.1:9901/sandgate/routes\n  \
@@ -50,12 +48,12 @@ fn the_examples_speak_three_dialects() {
 #[test]
 fn a_dialect_that_is_off_has_no_line() {
     let off = FilterConfig::parse(br#"{"dialects": {"opensandbox": {"enabled": false}}}"#).unwrap();
-    let shown = text(&ready(), Path::new("/x"), Some(&demo()), &off);
+    let shown = text(&ready(), "/x", Some(&demo()), &off);
     assert_eq!(shown.matches("curl").count(), 2, "{shown}");
 }
 
 #[test]
 fn a_file_of_ones_own_gets_a_hint_instead() {
-    let shown = text(&ready(), Path::new("/x"), None, &FilterConfig::default());
+    let shown = text(&ready(), "/x", None, &FilterConfig::default());
     assert!(shown.contains("curl http://127.0.0.1:7788/kruise/ID/PORT/"), "{shown}");
 }
