@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod builder;
 mod config;
+mod kubernetes;
 mod process;
 
 use std::collections::BTreeMap;

@@ -130,6 +130,22 @@ impl Builder {
         self
     }
 
+    /// Routes come from a cluster and from no file. `providers` is the list of that name in the config.
+    #[must_use]
+    pub fn kubernetes(mut self, kubeconfig: &Path, providers: &Value) -> Self {
+        let settings = self.settings.as_mut().expect("there is a bootstrap extension");
+        settings.as_object_mut().expect("settings are an object").remove("routes-file");
+        self.setting("kubernetes", json!({ "kubeconfig": kubeconfig, "providers": providers }))
+    }
+
+    /// The listeners open after so many seconds, complete or not.
+    #[must_use]
+    pub fn open_after(mut self, seconds: u64) -> Self {
+        let settings = self.settings.as_mut().expect("there is a bootstrap extension");
+        settings["kubernetes"]["open-after-seconds"] = seconds.into();
+        self
+    }
+
     /// No bootstrap extension.
     #[must_use]
     pub fn without_bootstrap_extension(mut self) -> Self {

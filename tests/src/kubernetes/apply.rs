@@ -3,7 +3,9 @@
 use std::fs;
 
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
 use kube::core::TypeMeta;
 use serde_json::Value;
 
@@ -21,6 +23,34 @@ pub(super) fn documents(yaml: &str) -> Vec<Value> {
 
 /// Makes or changes an object, as `kubectl apply --server-side` does.
 pub(super) async fn apply(client: &Client, object: &Value) {
+    let name = &object["metadata"]["name"];
+    try_apply(client, object).await.unwrap_or_else(|e| panic!("apply {name}: {e}"));
+}
+
+/// The same for an object whose definition was installed a moment ago.
+pub(super) async fn apply_when_served(client: &Client, object: &Value) {
+    let what = format!("{} is served", object["kind"]);
+    eventually(&what, DEADLINE, async || match try_apply(client, object).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 429) => None,
+        done => Some(done.unwrap_or_else(|e| panic!("{what}: {e}"))),
+    })
+    .await;
+}
+
+/// Deletes a definition, and with it every object of it, and waits until all are gone.
+pub(super) async fn delete_definition(client: &Client, name: &str) {
+    let gvk = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&gvk));
+    let done = definitions.delete(name, &DeleteParams::default()).await;
+    done.unwrap_or_else(|e| panic!("delete {name}: {e}"));
+    let what = format!("{name} is gone");
+    eventually(&what, DEADLINE, async || {
+        definitions.get_opt(name).await.unwrap_or_else(|e| panic!("{what}: {e}")).is_none().then_some(())
+    })
+    .await;
+}
+
+async fn try_apply(client: &Client, object: &Value) -> kube::Result<()> {
     let types: TypeMeta = serde_json::from_value(object.clone()).expect("apiVersion and kind");
     let gvk = GroupVersionKind::try_from(&types).expect("apiVersion and kind");
     let resource = ApiResource::from_gvk(&gvk);
@@ -30,7 +60,7 @@ pub(super) async fn apply(client: &Client, object: &Value) {
         None => Api::all_with(client.clone(), &resource),
     };
     let how = PatchParams::apply("sandgate-tests").force();
-    api.patch(name, &how, &Patch::Apply(object)).await.unwrap_or_else(|e| panic!("apply {name}: {e}"));
+    api.patch(name, &how, &Patch::Apply(object)).await.map(drop)
 }
 
 /// Installs a definition and waits until its objects are served in every version.

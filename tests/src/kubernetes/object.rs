@@ -146,6 +146,11 @@ impl Object {
         &self.namespace
     }
 
+    /// What requests call it, unless a label says otherwise.
+    pub fn id(&self) -> String {
+        self.kind.id(&self.namespace, &self.name)
+    }
+
     /// Its UID: another one when the name is made anew.
     pub fn uid(&self) -> &str {
         &self.uid

@@ -57,6 +57,28 @@ impl Kind {
         }
     }
 
+    /// The provider of these objects, as the config calls it.
+    pub fn provider(self) -> &'static str {
+        match self {
+            Self::OpenKruise => "openkruise",
+            Self::AgentSandbox | Self::AgentSandboxV1Alpha1 => "agent-sandbox",
+            Self::OpenSandbox => "opensandbox",
+        }
+    }
+
+    /// The ID of an object that has no label for it.
+    pub fn id(self, namespace: &str, name: &str) -> String {
+        match self {
+            Self::OpenSandbox => name.to_owned(),
+            _ => format!("{namespace}--{name}"),
+        }
+    }
+
+    /// A sandbox of this kind to be made. Without a state it is being created: no status at all.
+    pub fn draft(self, api: &ApiServer, namespace: &str, name: &str) -> Draft {
+        Draft::new(api, self, namespace, name)
+    }
+
     pub(super) fn of_definition(definition: &str) -> &'static [Self] {
         match definition {
             "openkruise" => &[Self::OpenKruise],

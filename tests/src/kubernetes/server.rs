@@ -174,6 +174,16 @@ impl ApiServer {
         apply::install(&self.client, provider).await;
     }
 
+    /// Makes an object whose definition was installed a moment ago, as soon as it is served.
+    pub async fn apply_when_served(&self, object: &Value) {
+        apply::apply_when_served(&self.client, object).await;
+    }
+
+    /// Deletes a definition that a scenario made, and with it every object of it, and waits until all are gone.
+    pub async fn delete_definition(&self, name: &str) {
+        apply::delete_definition(&self.client, name).await;
+    }
+
     async fn install_all(&self) {
         let all = apply::DEFINITIONS.map(|provider| apply::install(&self.client, provider));
         futures_util::future::join_all(all).await;
