@@ -14,6 +14,7 @@ mod config;
 mod explain;
 mod harness;
 mod headers;
+mod kubernetes;
 mod listeners;
 mod malformed;
 mod panics;
