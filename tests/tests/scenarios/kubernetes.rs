@@ -4,7 +4,9 @@
 //! moment later: [`served`] and [`refused`] wait for it, and [`Gateway::follows`] waits for one object.
 
 mod ends;
+mod faults;
 mod lives;
+mod outages;
 mod scopes;
 
 use std::path::Path;
