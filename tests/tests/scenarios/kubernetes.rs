@@ -7,7 +7,10 @@ mod ends;
 mod faults;
 mod lives;
 mod outages;
+mod rights;
 mod scopes;
+mod start;
+mod tokens;
 
 use std::path::Path;
 
