@@ -3,6 +3,7 @@
 //! Scenarios that share the server watch namespaces of their own. What has happened at the server is in the table a
 //! moment later: [`served`] and [`refused`] wait for it, and [`Gateway::follows`] waits for one object.
 
+mod churn;
 mod ends;
 mod faults;
 mod lives;
