@@ -5,14 +5,18 @@
 //! status says how old it is and why.
 //!
 //! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
-//! watch ([`KubernetesSource`]) follows a cluster.
+//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. Every address from outside passes one
+//! [`AddressPolicy`].
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod file;
 mod kubernetes;
+mod peer;
 mod settings;
 
+pub use address::AddressPolicy;
 pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,
@@ -20,4 +24,5 @@ pub use file::{
 pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
 pub use kubernetes::{KubernetesSource, KubernetesStatusReader, ListMode, ScopeState, ScopeStatus, Watched};
-pub use settings::{KubernetesSettings, Settings, SettingsError};
+pub use peer::{HmacKey, MessageError, Receiver, RefreshStatus, RefreshStatusReader, RouteMessage};
+pub use settings::{KubernetesSettings, RefreshSettings, Settings, SettingsError};

@@ -9,11 +9,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 mod kubernetes;
+mod peer;
+
 #[cfg(test)]
 mod tests;
 
 pub use kubernetes::KubernetesSettings;
 use kubernetes::RawKubernetes;
+pub use peer::RefreshSettings;
+pub(crate) use peer::{HmacSettings, TlsFiles, TokenReviewSettings};
+
+use crate::AddressPolicy;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
@@ -25,6 +31,8 @@ pub struct Settings {
     routes_file: Option<PathBuf>,
     kubernetes: Option<KubernetesSettings>,
     limits: Limits,
+    refresh: Option<RefreshSettings>,
+    addresses: AddressPolicy,
 }
 
 /// Why settings were refused: the key, what was expected, what was found. Trying again does not help.
@@ -60,6 +68,15 @@ struct RawSettings {
     #[serde(default = "default_max_tombstones")]
     #[schemars(range(min = 1, max = MAX_TOMBSTONES))]
     max_tombstones: u64,
+    /// Where peers push routes to.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "peer::RawRefresh")]
+    refresh: Option<peer::RawRefresh>,
+    /// The ranges that sandboxes have their addresses from; a pushed or watched route to any other is not served. Left
+    /// out: every address but loopback, link-local, multicast and cloud metadata.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Vec<String>", length(min = 1))]
+    pod_ranges: Option<Vec<String>>,
 }
 
 fn default_lifetime() -> u64 {
@@ -99,11 +116,14 @@ impl Settings {
         let lifetime =
             in_range("tombstone-lifetime-seconds", raw.tombstone_lifetime_seconds, MAX_LIFETIME_SECONDS)?;
         let max_tombstones = in_range("max-tombstones", raw.max_tombstones, MAX_TOMBSTONES)?;
+        let tombstone_lifetime = Duration::from_secs(lifetime);
         Ok(Self {
             routes_file: raw.routes_file.map(Into::into),
             kubernetes: raw.kubernetes.map(RawKubernetes::check).transpose()?,
+            refresh: raw.refresh.map(|raw| raw.check(tombstone_lifetime)).transpose()?,
+            addresses: peer::check_ranges(raw.pod_ranges)?,
             limits: Limits {
-                tombstone_lifetime: Duration::from_secs(lifetime),
+                tombstone_lifetime,
                 max_tombstones: usize::try_from(max_tombstones).unwrap_or(usize::MAX),
                 ..Limits::default()
             },
@@ -123,6 +143,16 @@ impl Settings {
     /// The limits of the table.
     pub fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    /// Where peers push routes to, if they may.
+    pub fn refresh(&self) -> Option<&RefreshSettings> {
+        self.refresh.as_ref()
+    }
+
+    /// Which addresses pushed and watched routes may have.
+    pub fn addresses(&self) -> &AddressPolicy {
+        &self.addresses
     }
 
     /// The JSON schema of what [`Settings::parse`] accepts.

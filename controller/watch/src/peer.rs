@@ -1,0 +1,319 @@
+//! Routes that peers push: `POST /refresh`, as OpenKruise's manager sends it.
+//!
+//! Whoever paused or deleted a sandbox knows it before any watch tells; it pushes the route to every gateway. A pushed
+//! route is an observation like any other: the table orders it by its version with whatever the watch brings of the
+//! same object, so a push that comes late, twice or in the wrong order changes nothing.
+//!
+//! **Who is believed** is decided by [`auth`]; strangers get 401 before anything of theirs is parsed. **What is routed
+//! to** is decided by [`AddressPolicy`](crate::AddressPolicy). **How much** anyone can make the gateway do is bounded:
+//! connections, bodies, messages read at once, and the time each part of a request may take (see [`guard`]).
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
+use sandgate_routes::RouteWriter;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+mod auth;
+mod batch;
+mod guard;
+pub(crate) mod hmac;
+mod message;
+pub(crate) mod reload;
+mod replay;
+mod review;
+mod serve;
+mod status;
+pub(crate) mod tls;
+
+#[cfg(test)]
+mod tests;
+
+pub use hmac::HmacKey;
+pub use message::{MessageError, RouteMessage};
+pub use status::{RefreshStatus, RefreshStatusReader};
+
+pub(crate) use auth::unix_now;
+
+use auth::Auth;
+use guard::{Guarded, Patience};
+use reload::{LOOK, Reloaded};
+use serve::{App, Peer};
+use status::Board;
+
+use crate::AddressPolicy;
+use crate::settings::{RefreshSettings, TlsFiles};
+
+/// How long requests under way may take to finish when the receiver stops.
+const DRAIN: Duration = Duration::from_millis(500);
+/// The most a request's head may have.
+const MAX_HEAD: usize = 32 << 10;
+/// Between two tries to begin.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Receives what peers push and hands it to a table.
+pub struct Receiver {
+    settings: RefreshSettings,
+    policy: AddressPolicy,
+    writer: RouteWriter,
+    patience: Patience,
+    board: Arc<Board>,
+}
+
+impl Receiver {
+    /// Nothing is opened or read before [`run`](Self::run).
+    pub fn new(settings: RefreshSettings, policy: AddressPolicy, writer: RouteWriter) -> Self {
+        let board = Arc::new(Board::new(settings.methods()));
+        Self { settings, policy, writer, patience: Patience::default(), board }
+    }
+
+    /// A view of the status for other threads.
+    pub fn status(&self) -> RefreshStatusReader {
+        RefreshStatusReader(Arc::clone(&self.board))
+    }
+
+    /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns. Needs a Tokio
+    /// runtime with time and I/O enabled.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        if self.settings.is_insecure() {
+            tracing::warn!(
+                "refresh: insecure is true: whoever reaches {} decides where requests go",
+                self.settings.listen
+            );
+        } else if self.settings.tls.is_none() && self.settings.token_review.is_some() {
+            tracing::warn!("refresh: tokens are sent in the clear: give tls a certificate and a key");
+        }
+        tokio::pin!(stop);
+        let (listener, server) = tokio::select! {
+            begun = self.begin() => begun,
+            () = &mut stop => return,
+        };
+        let mut open = JoinSet::new();
+        let (end, ending) = watch::channel(());
+        tokio::select! {
+            () = server.accept(&listener, self.settings.max_connections, &mut open, &ending) => {}
+            () = server.look(&end) => {}
+            () = stop => {}
+        }
+        drop(listener);
+        self.board.listening(None);
+        // Nobody listens when nothing is open.
+        let _open = end.send(());
+        let _ended = timeout(DRAIN, async { while open.join_next().await.is_some() {} }).await;
+    }
+
+    /// Reads the files and opens the port, again until both are done.
+    async fn begin(&self) -> (TcpListener, Arc<Server>) {
+        let mut said = None;
+        loop {
+            match self.try_begin().await {
+                Ok(begun) => {
+                    self.board.error(None);
+                    return begun;
+                }
+                Err(error) if said.as_ref() == Some(&error) => {}
+                Err(error) => {
+                    tracing::error!("refresh: nothing is received yet: {error}");
+                    self.board.error(Some(error.clone()));
+                    said = Some(error);
+                }
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    async fn try_begin(&self) -> Result<(TcpListener, Arc<Server>), String> {
+        let settings = self.settings.clone();
+        let read = spawn_blocking(move || -> Result<_, String> {
+            Ok((Auth::new(&settings)?, settings.tls.map(Certificates::new).transpose()?))
+        });
+        let (auth, tls) = read.await.map_err(|error| error.to_string())??;
+        let cannot = |error: io::Error| format!("cannot listen on {}: {error}", self.settings.listen);
+        let listener = TcpListener::bind(self.settings.listen).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        self.board.listening(Some(address));
+        let by = self.settings.methods().join(", ");
+        tracing::info!(
+            "refresh: listening on {address}, believing {}",
+            if by.is_empty() { "anyone" } else { &by }
+        );
+        let app = Arc::new(App {
+            auth,
+            reader: self.writer.reader(),
+            writer: self.writer.clone(),
+            provider: self.settings.provider.clone(),
+            policy: self.policy.clone(),
+            patience: self.patience,
+            board: Arc::clone(&self.board),
+            places: Default::default(),
+            strangers: Default::default(),
+            mistakes: Default::default(),
+        });
+        Ok((listener, Arc::new(Server { router: serve::router(Arc::clone(&app)), app, tls })))
+    }
+}
+
+/// The server's side of TLS.
+struct Certificates {
+    config: Reloaded<ServerConfig>,
+    files: TlsFiles,
+}
+
+impl Certificates {
+    fn new(files: TlsFiles) -> Result<Self, String> {
+        let paths = [&files.certificate, &files.key].into_iter().chain(&files.client_ca).cloned().collect();
+        let load = {
+            let files = files.clone();
+            move || tls::server_config(&files)
+        };
+        Ok(Self { config: Reloaded::new(paths, load)?, files })
+    }
+}
+
+struct Server {
+    app: Arc<App>,
+    router: Router,
+    tls: Option<Certificates>,
+}
+
+impl Server {
+    /// Takes connections for ever. Whoever finds no place waits in the kernel's queue.
+    async fn accept(
+        self: &Arc<Self>,
+        listener: &TcpListener,
+        max: usize,
+        open: &mut JoinSet<()>,
+        ending: &watch::Receiver<()>,
+    ) {
+        let places = Arc::new(Semaphore::new(max));
+        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+            let (stream, address) = match listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // The other side went away, or we are out of files: either passes.
+                    tracing::warn!("refresh: a connection was not accepted: {error}");
+                    sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            while open.try_join_next().is_some() {}
+            let (server, mut ending) = (Arc::clone(self), ending.clone());
+            ending.mark_unchanged();
+            open.spawn(async move {
+                server.app.board.counters.connections.up();
+                server.greet(stream, address, ending).await;
+                server.app.board.counters.connections.down();
+                drop(place);
+            });
+        }
+    }
+
+    async fn greet(&self, stream: TcpStream, address: SocketAddr, ending: watch::Receiver<()>) {
+        // Answers are small and waited for.
+        let _slower_without = stream.set_nodelay(true);
+        let mut peer = Peer { address, certificate: false, phase: Arc::default() };
+        let Some(tls) = &self.tls else { return self.converse(stream, peer, ending).await };
+        let acceptor = TlsAcceptor::from(tls.config.get());
+        match timeout(self.app.patience.head, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                peer.certificate = certificate
+                    .is_some_and(|certificate| tls::is_named(certificate, &tls.files.client_names));
+                self.converse(stream, peer, ending).await;
+            }
+            Ok(Err(error)) => self.app.strangers.say(|more| {
+                tracing::warn!(more, "refresh: {address} and we did not agree on TLS: {error}");
+            }),
+            Err(_) => self.app.board.counters.slow.up(),
+        }
+    }
+
+    /// Answers requests until the connection ends, or is asked to after the request under way.
+    async fn converse<S>(&self, stream: S, peer: Peer, mut ending: watch::Receiver<()>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let stream = Guarded::new(stream, Arc::clone(&peer.phase), self.app.patience);
+        let router = TowerToHyperService::new(self.router.clone());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let (router, phase) = (router.clone(), Arc::clone(&peer.phase));
+            request.extensions_mut().insert(peer.clone());
+            async move {
+                phase.busy();
+                let answer = router.call(request).await;
+                phase.done();
+                answer
+            }
+        });
+        let connection = http1::Builder::new()
+            .header_read_timeout(None)
+            .max_buf_size(MAX_HEAD)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        // How a connection ends is its peer's business; what it asked for was answered or not.
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            _ = ending.changed() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if ended.is_err_and(|error| is_timeout(&error)) {
+            self.app.board.counters.slow.up();
+        }
+    }
+
+    /// Follows the files with keys and certificates for ever. New certificates are for new connections, so those that
+    /// are open are asked to end.
+    async fn look(self: &Arc<Self>, end: &watch::Sender<()>) {
+        let mut errors = [None, None];
+        loop {
+            sleep(LOOK).await;
+            let server = Arc::clone(self);
+            let looked = spawn_blocking(move || {
+                [server.app.auth.look(), server.tls.as_ref().and_then(|tls| tls.config.look())]
+            });
+            let Ok(looked) = looked.await else { return };
+            if looked.iter().all(Option::is_none) {
+                continue;
+            }
+            for ((result, error), what) in looked.into_iter().zip(&mut errors).zip(["keys", "certificates"]) {
+                match result {
+                    None => {}
+                    Some(Ok(())) => {
+                        tracing::info!("refresh: the {what} have changed and are taken over");
+                        *error = None;
+                        let _open = end.send(());
+                    }
+                    Some(Err(reason)) => {
+                        tracing::error!(
+                            "refresh: the {what} have changed and the old ones are kept: {reason}"
+                        );
+                        *error = Some(reason);
+                    }
+                }
+            }
+            self.app.board.error(errors.iter().flatten().next().cloned());
+        }
+    }
+}
+
+fn is_timeout(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut)
+}

@@ -1,0 +1,274 @@
+//! What the port answers.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /refresh`, one message | 204 applied or ignored, 400 wrong, 413 over 1 MiB, 503 no room |
+//! | `POST /refresh/batch`, one message a line | 200 and a line of JSON for each line, in order |
+//! | `GET /healthz` | 200 |
+//! | `GET /readyz` | 200 once the first lists are in the table, else 503 |
+//!
+//! Another method gets 405. The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
+//! checked, or every place is taken, the answer is 503; a body that does not arrive in time gets 408.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Extension, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::header::{CONNECTION, CONTENT_TYPE};
+use http::{HeaderValue, StatusCode};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Bytes};
+use sandgate_routes::{Invalid, Outcome, RouteReader, RouteWriter};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::auth::{Auth, Denied};
+use super::batch;
+use super::guard::{Patience, Phase};
+use super::message::{Meaning, MessageError, RouteMessage};
+use super::status::{Board, Counter, Rarely};
+use crate::AddressPolicy;
+
+/// The largest message.
+pub(crate) const MAX_MESSAGE: usize = 1 << 20;
+/// Messages and batches read at a time: what bounds the memory.
+const MESSAGES_AT_ONCE: usize = 64;
+const BATCHES_AT_ONCE: usize = 4;
+/// How much of a body nobody wants is read, so that its sender reads the answer instead of an error.
+const DISCARD: usize = 4 << 20;
+
+/// What every request shares.
+pub(crate) struct App {
+    pub(crate) auth: Auth,
+    pub(crate) writer: RouteWriter,
+    pub(crate) reader: RouteReader,
+    pub(crate) provider: String,
+    pub(crate) policy: AddressPolicy,
+    pub(crate) patience: Patience,
+    pub(crate) board: Arc<Board>,
+    pub(crate) places: Places,
+    pub(crate) strangers: Rarely,
+    pub(crate) mistakes: Rarely,
+}
+
+pub(crate) struct Places {
+    messages: Semaphore,
+    batches: Semaphore,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { messages: Semaphore::new(MESSAGES_AT_ONCE), batches: Semaphore::new(BATCHES_AT_ONCE) }
+    }
+}
+
+/// A place that is taken, until it is dropped.
+struct Place<'a> {
+    _permit: SemaphorePermit<'a>,
+    under_way: &'a Counter,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.under_way.down();
+    }
+}
+
+/// The connection a request came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    /// It presented a good client certificate.
+    pub(crate) certificate: bool,
+    pub(crate) phase: Arc<Phase>,
+}
+
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/refresh", post(refresh))
+        .route("/refresh/batch", post(refresh_batch))
+        .route("/healthz", get(async || StatusCode::OK))
+        .route("/readyz", get(readyz))
+        .with_state(app)
+}
+
+async fn readyz(State(app): State<Arc<App>>) -> StatusCode {
+    if app.reader.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+async fn refresh(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Response {
+    let (body, _place) = match app.admit(&peer, request, &app.places.messages, MAX_MESSAGE).await {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused,
+    };
+    let (status, error) = app.take(&peer, &body);
+    error.map_or_else(|| status.into_response(), |error| explained(status, &error))
+}
+
+async fn refresh_batch(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Response {
+    let (body, _place) = match app.admit(&peer, request, &app.places.batches, batch::MAX_BYTES).await {
+        Ok(admitted) => admitted,
+        Err(refused) => return refused,
+    };
+    if batch::lines(&body).count() > batch::MAX_LINES {
+        app.board.counters.too_large.up();
+        return explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {} lines", batch::MAX_LINES));
+    }
+    app.board.counters.batches.up();
+    let answer = batch::take(&body, |line| app.take(&peer, line)).await;
+    ([(CONTENT_TYPE, HeaderValue::from_static(batch::MEDIA_TYPE))], answer).into_response()
+}
+
+impl App {
+    /// Proves who sends and reads the whole body. The place is kept until the answer is made.
+    async fn admit<'a>(
+        &'a self,
+        peer: &Peer,
+        request: Request,
+        places: &'a Semaphore,
+        max: usize,
+    ) -> Result<(Bytes, Place<'a>), Response> {
+        let (head, body) = request.into_parts();
+        let counters = &self.board.counters;
+        let Ok(Ok(permit)) = timeout(self.patience.body, places.acquire()).await else {
+            counters.unavailable.up();
+            return Err(StatusCode::SERVICE_UNAVAILABLE.into_response());
+        };
+        counters.under_way.up();
+        let place = Place { _permit: permit, under_way: &counters.under_way };
+        let deadline = Instant::now() + self.patience.body;
+        let admitted = match self.auth.head(&head, peer.certificate).await {
+            Ok(admitted) => admitted,
+            Err(denied) => {
+                discard(body, deadline).await;
+                return Err(self.deny(peer, denied));
+            }
+        };
+        let body = match self.read(body, max, deadline).await {
+            Ok(body) => body,
+            Err(response) => return Err(response),
+        };
+        self.auth.body(&admitted, &body).map_err(|denied| self.deny(peer, denied))?;
+        peer.phase.trust();
+        Ok((body, place))
+    }
+
+    async fn read(&self, mut body: Body, max: usize, deadline: Instant) -> Result<Bytes, Response> {
+        let announced = body.size_hint().lower();
+        let mut whole = Vec::new();
+        let mut too_large = announced > max as u64;
+        while !too_large {
+            match timeout_at(deadline, body.frame()).await {
+                Ok(None) => return Ok(whole.into()),
+                Ok(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    too_large = whole.len() + data.len() > max;
+                    if !too_large {
+                        whole.extend_from_slice(&data);
+                    }
+                }
+                Ok(Some(Err(_))) => return Err(StatusCode::BAD_REQUEST.into_response()),
+                Err(_) => {
+                    self.board.counters.slow.up();
+                    return Err(last(StatusCode::REQUEST_TIMEOUT.into_response()));
+                }
+            }
+        }
+        drop(whole);
+        self.board.counters.too_large.up();
+        discard(body, deadline).await;
+        Err(last(explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {max} bytes"))))
+    }
+
+    fn deny(&self, peer: &Peer, denied: Denied) -> Response {
+        match denied {
+            Denied::Unauthorized => {
+                self.board.counters.unauthorized.up();
+                self.strangers.say(|more| {
+                    tracing::warn!(more, "refresh: {} pushed with wrong credentials", peer.address);
+                });
+                StatusCode::UNAUTHORIZED.into_response()
+            }
+            Denied::Unchecked => {
+                self.board.counters.unavailable.up();
+                StatusCode::SERVICE_UNAVAILABLE.into_response()
+            }
+        }
+    }
+
+    /// Hands one message to the table.
+    fn take(&self, peer: &Peer, message: &[u8]) -> (StatusCode, Option<String>) {
+        let counters = &self.board.counters;
+        let meaning = RouteMessage::parse(message).and_then(|m| m.meaning(&self.provider, &self.policy));
+        let observation = match meaning {
+            Ok(Meaning::Apply(observation)) => observation,
+            Ok(Meaning::Legacy) => {
+                counters.legacy.up();
+                return (StatusCode::NO_CONTENT, None);
+            }
+            Err(error) => {
+                counters.invalid.up();
+                if error == MessageError::Range {
+                    counters.outside.up();
+                }
+                return self.mistake(peer, StatusCode::BAD_REQUEST, error.to_string());
+            }
+        };
+        match self.writer.apply(observation) {
+            Outcome::Applied | Outcome::Takeover { .. } => counters.applied.up(),
+            Outcome::Stale => counters.stale.up(),
+            // Only this is the table's trouble, not the message's.
+            Outcome::Invalid(Invalid::Full) => {
+                counters.unavailable.up();
+                return self.mistake(peer, StatusCode::SERVICE_UNAVAILABLE, Invalid::Full.to_string());
+            }
+            Outcome::Invalid(reason) => {
+                counters.invalid.up();
+                return self.mistake(peer, StatusCode::BAD_REQUEST, reason.to_string());
+            }
+        }
+        (StatusCode::NO_CONTENT, None)
+    }
+
+    fn mistake(&self, peer: &Peer, status: StatusCode, reason: String) -> (StatusCode, Option<String>) {
+        self.mistakes.say(|more| {
+            tracing::warn!(more, "refresh: a message of {} was refused: {reason}", peer.address);
+        });
+        (status, Some(reason))
+    }
+}
+
+/// Reads on and keeps nothing.
+async fn discard(mut body: Body, deadline: Instant) {
+    let mut left = DISCARD;
+    while let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        match left.checked_sub(length) {
+            Some(less) => left = less,
+            None => return,
+        }
+    }
+}
+
+/// An answer after which the connection closes: part of the request may still be under way.
+fn last(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+fn explained(status: StatusCode, error: &str) -> Response {
+    let body = serde_json::json!({ "error": error }).to_string() + "\n";
+    (status, [(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}

@@ -1,0 +1,181 @@
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use sandgate_routes::{Limits, RouteReader, RouteTable, RouteWriter};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::peer::guard::Patience;
+use crate::{HmacKey, Receiver, RefreshStatus, RefreshStatusReader, Settings};
+
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A table with its receiver.
+pub(super) struct Plane {
+    pub(super) reader: RouteReader,
+    pub(super) writer: RouteWriter,
+    status: RefreshStatusReader,
+    pub(super) address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: http::HeaderMap,
+    pub(super) body: String,
+}
+
+impl Answer {
+    pub(super) fn lines(&self) -> Vec<Value> {
+        self.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+pub(super) fn settings(mut refresh: Value) -> Settings {
+    refresh["address"] = json!("127.0.0.1");
+    refresh["port"] = json!(0);
+    let settings =
+        json!({ "routes-file": "r", "refresh": refresh, "pod-ranges": ["127.0.0.0/8", "10.0.0.0/8"] });
+    Settings::parse(settings.to_string().as_bytes()).unwrap()
+}
+
+impl Plane {
+    /// One that believes anyone.
+    pub(super) async fn open() -> Self {
+        Self::start(json!({ "insecure": true })).await
+    }
+
+    pub(super) async fn start(refresh: Value) -> Self {
+        Self::patient(refresh, Patience::default(), Limits::default()).await
+    }
+
+    pub(super) async fn patient(refresh: Value, patience: Patience, limits: Limits) -> Self {
+        let settings = settings(refresh);
+        let (writer, reader) = RouteTable::new(limits);
+        let refresh = settings.refresh().unwrap().clone();
+        let mut receiver = Receiver::new(refresh, settings.addresses().clone(), writer.clone());
+        receiver.patience = patience;
+        let status = receiver.status();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(receiver.run(async {
+            let _dropped = stopped.await;
+        }));
+        let address = eventually(|| status.load().listening).await;
+        Self { reader, writer, status, address, stop: Some(stop), task }
+    }
+
+    pub(super) fn status(&self) -> RefreshStatus {
+        self.status.load()
+    }
+
+    pub(super) async fn push(&self, message: &Value) -> Answer {
+        self.post("/refresh", message.to_string(), None).await
+    }
+
+    pub(super) async fn push_with(&self, message: &Value, authorization: &str) -> Answer {
+        self.post("/refresh", message.to_string(), Some(authorization)).await
+    }
+
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: impl Into<Bytes>,
+        authorization: Option<&str>,
+    ) -> Answer {
+        self.send("POST", path, body, authorization).await
+    }
+
+    pub(super) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: impl Into<Bytes>,
+        authorization: Option<&str>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header("host", "peer");
+        if let Some(value) = authorization {
+            request = request.header("authorization", value);
+        }
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        exchange(stream, request.body(Full::new(body.into())).unwrap()).await.unwrap()
+    }
+
+    /// Everything in the table, but for the numbers that are this process's own.
+    pub(super) fn dump(&self) -> String {
+        let page = self.reader.page(&Default::default(), None, 10_000);
+        let line = |route: &std::sync::Arc<sandgate_routes::Route>| {
+            let text = format!("{route:?}");
+            text.split(", identity").next().unwrap().to_owned()
+        };
+        page.routes.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) async fn stop(&mut self) {
+        self.stop.take();
+        timeout(DEADLINE, &mut self.task).await.expect("the receiver stops").unwrap();
+    }
+}
+
+impl Drop for Plane {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub(super) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, hyper::Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driver = tokio::spawn(connection);
+    let response = timeout(DEADLINE, sender.send_request(request)).await.expect("an answer")?;
+    let (head, body) = response.into_parts();
+    let body = body.collect().await?.to_bytes();
+    driver.abort();
+    Ok(Answer {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    })
+}
+
+pub(super) async fn eventually<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < end, "not in time");
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A message of `team/demo`.
+pub(super) fn message(state: &str, version: &str) -> Value {
+    json!({
+        "ip": "127.1.2.3", "id": "team--demo", "namespace": "team", "name": "demo", "uid": "u-1",
+        "owner": "alice", "state": state, "resourceVersion": version, "accessToken": "s3cret",
+    })
+}
+
+pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
+
+/// A key, and the file it is in.
+pub(super) fn key_file(folder: &TempDir, id: &str, key: &str) -> (HmacKey, PathBuf) {
+    let file = folder.path().join(id);
+    std::fs::write(&file, format!("{key}\n")).unwrap();
+    (HmacKey::read(id, &file).unwrap(), file)
+}

@@ -1,0 +1,154 @@
+//! What one sender can make the receiver do is bounded.
+
+use std::time::Duration;
+
+use sandgate_routes::Limits;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::fixture::{DEADLINE, Plane, eventually, message};
+use crate::peer::guard::Patience;
+use crate::peer::serve::MAX_MESSAGE;
+
+const SHORT: Duration = Duration::from_millis(150);
+
+async fn impatient(patience: Patience) -> Plane {
+    Plane::patient(json!({ "insecure": true }), patience, Limits::default()).await
+}
+
+/// Everything that comes until the other side closes.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset is a close too.
+    let _end = timeout(DEADLINE, stream.read_to_end(&mut bytes)).await.expect("the connection is closed");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[tokio::test]
+async fn a_body_of_one_mebibyte_is_read_and_a_byte_more_gets_413() {
+    let plane = Plane::open().await;
+    let mut body = message("running", "5").to_string();
+    body.push_str(&" ".repeat(MAX_MESSAGE - body.len()));
+    assert_eq!(plane.post("/refresh", body.clone(), None).await.status, 204);
+    body.push(' ');
+    assert_eq!(plane.post("/refresh", body, None).await.status, 413);
+    assert_eq!((plane.status().too_large, plane.status().applied), (1, 1));
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_cut_where_it_is_too_long() {
+    let plane = Plane::open().await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    stream
+        .write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ntransfer-encoding: chunked\r\n\r\n")
+        .await
+        .unwrap();
+    let chunk = format!("10000\r\n{}\r\n", " ".repeat(0x10000));
+    for _ in 0..17 {
+        stream.write_all(chunk.as_bytes()).await.unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.starts_with("HTTP/1.1 413"));
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed() {
+    let plane = impatient(Patience { stranger: SHORT, ..Patience::default() }).await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    assert_eq!(rest(&mut stream).await, "");
+    eventually(|| (plane.status().connections == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_is_cut_however_steadily_it_does() {
+    let plane = impatient(Patience { head: SHORT, ..Patience::default() }).await;
+    let stream = TcpStream::connect(plane.address).await.unwrap();
+    let (mut reading, mut writing) = stream.into_split();
+    let trickle = tokio::spawn(async move {
+        writing.write_all(b"POST /refresh HTTP/1.1\r\n").await.unwrap();
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
+        while writing.write_all(b"x: y\r\n").await.is_ok() {
+            ticks.tick().await;
+        }
+    });
+    let mut bytes = Vec::new();
+    let _end = timeout(DEADLINE, reading.read_to_end(&mut bytes)).await.expect("the connection is closed");
+    timeout(DEADLINE, trickle).await.expect("writing fails").unwrap();
+    eventually(|| (plane.status().slow == 1).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_gets_408_and_the_connection_closes() {
+    let plane = impatient(Patience { body: SHORT, ..Patience::default() }).await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    stream.write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+    assert!(rest(&mut stream).await.starts_with("HTTP/1.1 408"));
+    assert_eq!(plane.status().slow, 1);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_is_given_more_time_once_its_sender_is_known() {
+    let patience = Patience { stranger: SHORT, ..Patience::default() };
+    let plane = impatient(patience).await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    let body = message("running", "5").to_string();
+    let request =
+        format!("POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut answer = vec![0; 1024];
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let length = stream.read(&mut answer).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 204"));
+    // Silence that would have closed a stranger's connection: another one shows that the time has passed.
+    let mut other = TcpStream::connect(plane.address).await.unwrap();
+    assert_eq!(rest(&mut other).await, "");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let length = stream.read(&mut answer).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 204"));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let plane = Plane::open().await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    let head = format!("POST /refresh HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100 << 10));
+    let _cut = stream.write_all(head.as_bytes()).await;
+    let answer = rest(&mut stream).await;
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn who_finds_every_connection_taken_waits_for_its_turn() {
+    let refresh = json!({ "insecure": true, "max-connections": 2 });
+    let plane = Plane::start(refresh).await;
+    let held =
+        [TcpStream::connect(plane.address).await.unwrap(), TcpStream::connect(plane.address).await.unwrap()];
+    eventually(|| (plane.status().connections == 2).then_some(())).await;
+    let answer = message("running", "5");
+    let waiting = plane.push(&answer);
+    tokio::pin!(waiting);
+    assert!(timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "a third was served");
+    drop(held);
+    assert_eq!(waiting.await.status, 204);
+}
+
+#[tokio::test]
+async fn a_stop_closes_the_port_and_lets_a_request_under_way_finish() {
+    let mut plane = Plane::open().await;
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    let body = message("running", "5").to_string();
+    let head = format!("POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes()).await.unwrap();
+    eventually(|| (plane.status().under_way == 1).then_some(())).await;
+    let idle = TcpStream::connect(plane.address).await.unwrap();
+    let (stopped, answer) = tokio::join!(plane.stop(), async {
+        stream.write_all(body.as_bytes()).await.unwrap();
+        rest(&mut stream).await
+    });
+    let () = stopped;
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    drop(idle);
+    assert!(TcpStream::connect(plane.address).await.is_err());
+    assert_eq!(plane.status().listening, None);
+}

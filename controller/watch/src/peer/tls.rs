@@ -1,0 +1,100 @@
+//! TLS of both sides: rustls on ring, HTTP/1.1 only.
+//!
+//! The server asks for a client certificate where an authority is given, and goes on without one: probes have none, and
+//! what a request without one may do is the request's business. A certificate that is presented must be good, or the
+//! handshake fails.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::settings::TlsFiles;
+
+const ALPN: &[u8] = b"http/1.1";
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let content = read(file)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!("{}: expected certificates in PEM", file.display())),
+    }
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(&read(file)?)
+        .map_err(|_| format!("{}: expected a private key in PEM", file.display()))
+}
+
+fn authorities(file: &Path) -> Result<Arc<RootCertStore>, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// What the receiver serves with.
+pub(crate) fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = match &files.client_ca {
+        Some(file) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(authorities(file)?, provider())
+                .allow_unauthenticated()
+                .build()
+                .map_err(|error| format!("{}: {error}", file.display()))?;
+            builder.with_client_cert_verifier(verifier)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder
+        .with_single_cert(certificates(&files.certificate)?, private_key(&files.key)?)
+        .map_err(|error| format!("{}: {error}", files.certificate.display()))?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+/// Whether a client's certificate, which its authority has vouched for, is for one of these names; no names are any.
+pub(crate) fn is_named(certificate: &CertificateDer<'_>, names: &[ServerName<'static>]) -> bool {
+    if names.is_empty() {
+        return true;
+    }
+    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
+    names.iter().any(|name| rustls::client::verify_server_name(&certificate, name).is_ok())
+}
+
+/// What the sender connects with: an authority for the peers, and perhaps a certificate of its own.
+pub(crate) fn client_config(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<ClientConfig, String> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(authorities(ca)?, provider())
+        .build()
+        .map_err(|error| format!("{}: {error}", ca.display()))?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_webpki_verifier(verifier);
+    let mut config = match identity {
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(|error| format!("{}: {error}", certificate.display()))?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
