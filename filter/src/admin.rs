@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi;
 use sandgate_routes::{Filter, Route, State};
-use sandgate_watch::{ListMode, ScopeStatus};
+use sandgate_watch::{ListMode, RefreshStatus, ScopeStatus};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
@@ -155,6 +155,7 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
             "tombstonesDropped": counts.tombstones_dropped,
         },
         "sources": sources(gateway),
+        "refresh": gateway.refresh_status().as_ref().map(refresh),
         "panics": gateway.panics.load(Ordering::Relaxed),
         "uptimeSeconds": gateway.made.elapsed().as_secs(),
     });
@@ -180,6 +181,28 @@ fn sources(gateway: &Gateway) -> Vec<Value> {
         json!({ "kind": "kubernetes", "complete": status.is_complete(), "scopes": scopes })
     });
     file.into_iter().chain(kubernetes).collect()
+}
+
+/// What peers pushed, and a warning where anyone may.
+fn refresh(status: &RefreshStatus) -> Value {
+    json!({
+        "listening": status.listening.map(|address| address.to_string()),
+        "authentication": status.methods,
+        "insecure": status.insecure,
+        "warning": status.insecure.then_some("insecure: whoever reaches the port decides where requests go"),
+        "error": status.error,
+        "connections": status.connections,
+        "applied": status.applied,
+        "stale": status.stale,
+        "legacy": status.legacy,
+        "invalid": status.invalid,
+        "outsidePodRanges": status.outside,
+        "unauthorized": status.unauthorized,
+        "unavailable": status.unavailable,
+        "tooLarge": status.too_large,
+        "slow": status.slow,
+        "batches": status.batches,
+    })
 }
 
 fn scope(scope: &ScopeStatus) -> Value {

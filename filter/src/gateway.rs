@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use sandgate_routes::{RouteReader, RouteTable, RouteWriter};
 use sandgate_watch::{
-    FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Settings,
+    FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
+    RefreshStatus, RefreshStatusReader, Settings,
 };
 use tokio::runtime;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 static GATEWAY: OnceLock<Gateway> = OnceLock::new();
@@ -40,6 +41,7 @@ pub(crate) struct Gateway {
     writer: RouteWriter,
     file: Option<FileStatusReader>,
     kubernetes: Option<KubernetesStatusReader>,
+    refresh: Option<RefreshStatusReader>,
     /// Listeners may be open from here on, ready or not.
     overdue: Arc<AtomicBool>,
     thread: Mutex<Thread>,
@@ -72,7 +74,7 @@ impl Announcer {
 
 /// The life of the gateway's thread.
 enum Thread {
-    Waiting(Box<Sources>),
+    Waiting(Box<Sources>, Option<Receiver>),
     Running { stop: Arc<Notify>, thread: JoinHandle<()> },
     Done,
 }
@@ -84,6 +86,9 @@ impl Gateway {
         let file = settings.routes_file().map(|path| FileSource::new(path, writer.clone()));
         let kubernetes =
             settings.kubernetes().map(|settings| KubernetesSource::new(settings, writer.clone()));
+        let receiver = settings
+            .refresh()
+            .map(|refresh| Receiver::new(refresh.clone(), settings.addresses().clone(), writer.clone()));
         let gateway = Self {
             reader,
             panics: AtomicU64::new(0),
@@ -91,12 +96,16 @@ impl Gateway {
             writer,
             file: file.as_ref().map(FileSource::status),
             kubernetes: kubernetes.as_ref().map(KubernetesSource::status),
+            refresh: receiver.as_ref().map(Receiver::status),
             overdue: Arc::default(),
-            thread: Mutex::new(Thread::Waiting(Box::new(Sources {
-                file,
-                kubernetes,
-                open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
-            }))),
+            thread: Mutex::new(Thread::Waiting(
+                Box::new(Sources {
+                    file,
+                    kubernetes,
+                    open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
+                }),
+                receiver,
+            )),
             announcer: Arc::default(),
         };
         GATEWAY
@@ -109,8 +118,8 @@ impl Gateway {
     /// threads, until [`stop`](Self::stop) returns.
     pub(crate) fn start(&self, announce: impl Fn() + Send + 'static) -> io::Result<()> {
         let mut state = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let sources = match std::mem::replace(&mut *state, Thread::Done) {
-            Thread::Waiting(sources) => sources,
+        let (sources, receiver) = match std::mem::replace(&mut *state, Thread::Done) {
+            Thread::Waiting(sources, receiver) => (sources, receiver),
             other => {
                 *state = other;
                 return Ok(());
@@ -125,10 +134,21 @@ impl Gateway {
         let ages = self.kubernetes.is_some();
         let thread = thread::Builder::new().name("sandgate".to_owned()).spawn(move || {
             runtime.block_on(async {
+                let (end, ended) = oneshot::channel::<()>();
+                let receiving = receiver.map(|receiver| {
+                    tokio::spawn(receiver.run(async {
+                        let _dropped = ended.await;
+                    }))
+                });
                 tokio::select! {
                     () = running => {}
                     () = tick(&writer, &announcer, ages) => {}
                     () = stopped.notified() => {}
+                }
+                drop(end);
+                if let Some(receiving) = receiving {
+                    // A panic of it has been logged by the panic hook.
+                    let _ended = receiving.await;
                 }
             });
             runtime.shutdown_timeout(STOP);
@@ -151,6 +171,11 @@ impl Gateway {
     /// What the routes file last did, if there is one.
     pub(crate) fn file_status(&self) -> Option<Arc<FileStatus>> {
         self.file.as_ref().map(FileStatusReader::load)
+    }
+
+    /// What the receiver of pushed routes has done, if there is one.
+    pub(crate) fn refresh_status(&self) -> Option<RefreshStatus> {
+        self.refresh.as_ref().map(RefreshStatusReader::load)
     }
 
     /// What the Kubernetes watch is doing, if there is one.

@@ -6,6 +6,7 @@ mod builder;
 mod config;
 mod kubernetes;
 mod process;
+mod refresh;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 
 pub use access::Access;
 pub use builder::{Builder, Exit};
+pub use refresh::refresh_request;
 
 use crate::{Client, DEADLINE, Reply, Request, eventually};
 use process::Process;

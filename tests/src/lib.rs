@@ -22,6 +22,6 @@ pub use browser::Browser;
 pub use cli::{Cli, Running, process_exists};
 pub use client::{Client, Reply, Request, WebSocket, raw_exchange};
 pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
-pub use gateway::{Access, Builder, Exit, Gateway};
+pub use gateway::{Access, Builder, Exit, Gateway, refresh_request};
 pub use sandbox::{Pattern, Place, Sandbox};
 pub use wait::{DEADLINE, eventually};

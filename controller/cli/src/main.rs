@@ -1,5 +1,5 @@
 //! The `sandgate` command: what a person types. `run` starts a gateway, `explain` says what it would do with a request,
-//! `routes` lists what it knows, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
+//! `routes` lists what it knows, `push` tells gateways of a route, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
 //! here decides about a request.
 
 #![forbid(unsafe_code)]
@@ -13,6 +13,7 @@ mod args;
 mod config;
 mod explain;
 mod failure;
+mod push;
 mod routes;
 mod run;
 mod terminal;
@@ -45,6 +46,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Run(run) => run::run(run).await,
             Command::Explain(explain) => explain::explain(explain).await,
             Command::Routes(routes) => routes::routes(routes).await,
+            Command::Push(push) => push::push(push).await,
             Command::Envoy => run::pinned_envoy().await,
             Command::Exec(_) => unreachable!("handled above"),
         }

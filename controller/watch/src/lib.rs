@@ -5,8 +5,8 @@
 //! status says how old it is and why.
 //!
 //! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
-//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. Every address from outside passes one
-//! [`AddressPolicy`].
+//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. The [`Pusher`] is such a peer. Every
+//! address from outside passes one [`AddressPolicy`].
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +14,7 @@ mod address;
 mod file;
 mod kubernetes;
 mod peer;
+mod push;
 mod settings;
 
 pub use address::AddressPolicy;
@@ -25,4 +26,8 @@ pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
 pub use kubernetes::{KubernetesSource, KubernetesStatusReader, ListMode, ScopeState, ScopeStatus, Watched};
 pub use peer::{HmacKey, MessageError, Receiver, RefreshStatus, RefreshStatusReader, RouteMessage};
+pub use push::{
+    Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,
+    Pusher, Ticket,
+};
 pub use settings::{KubernetesSettings, RefreshSettings, Settings, SettingsError};

@@ -31,6 +31,7 @@ use tokio_rustls::TlsAcceptor;
 
 mod auth;
 mod batch;
+pub(crate) mod cluster;
 mod guard;
 pub(crate) mod hmac;
 mod message;
@@ -42,7 +43,7 @@ mod status;
 pub(crate) mod tls;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use hmac::HmacKey;
 pub use message::{MessageError, RouteMessage};

@@ -109,6 +109,12 @@ impl Builder {
         self
     }
 
+    /// The content of the routes file unless it is given.
+    pub(super) fn default_routes(mut self, text: &str) -> Self {
+        self.routes.get_or_insert_with(|| text.to_owned());
+        self
+    }
+
     /// The config of the HTTP filter on the first listener.
     #[must_use]
     pub fn filter(mut self, filter: Value) -> Self {

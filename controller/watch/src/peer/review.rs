@@ -11,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use ring::digest;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::cluster::connect;
 use crate::settings::TokenReviewSettings;
 
 /// Questions to the API server at a time.
@@ -103,7 +103,11 @@ impl Reviewer {
     }
 
     async fn ask(&self, token: &str) -> Result<bool, String> {
-        let client = self.client.get_or_try_init(|| connect(&self.settings)).await?;
+        let client = {
+            let (kubeconfig, context) =
+                (self.settings.kubeconfig.as_deref(), self.settings.context.as_deref());
+            self.client.get_or_try_init(|| connect(kubeconfig, context)).await?
+        };
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -124,21 +128,6 @@ impl Reviewer {
             && status.audiences.contains(&self.settings.audience)
             && self.settings.subjects.contains(&status.user.username)
     }
-}
-
-async fn connect(settings: &TokenReviewSettings) -> Result<Client, String> {
-    let options = KubeConfigOptions { context: settings.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &settings.kubeconfig {
-        Some(file) => {
-            let kubeconfig = Kubeconfig::read_from(file).map_err(|error| error.to_string())?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| error.to_string())?
-        }
-        None if settings.context.is_some() => {
-            Config::from_kubeconfig(&options).await.map_err(|error| error.to_string())?
-        }
-        None => Config::infer().await.map_err(|error| error.to_string())?,
-    };
-    Client::try_from(config).map_err(|error| error.to_string())
 }
 
 #[derive(Deserialize)]

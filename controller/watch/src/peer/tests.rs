@@ -2,8 +2,8 @@
 
 mod authentication;
 mod batches;
-mod certificates;
-mod fixture;
+pub(crate) mod certificates;
+pub(crate) mod fixture;
 mod limits;
 mod properties;
 mod statuses;

@@ -16,13 +16,13 @@ use super::fixture::{Answer, KEY, Plane, eventually, exchange, key_file, message
 use crate::peer::{tls, unix_now};
 
 /// An authority, which writes its files into a folder.
-struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -31,11 +31,11 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), folder }
     }
 
-    fn ca(&self) -> PathBuf {
+    pub(crate) fn ca(&self) -> PathBuf {
         self.folder.path().join("ca")
     }
 
-    fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
+    pub(crate) fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
@@ -45,7 +45,7 @@ impl Authority {
         files
     }
 
-    fn server(&self, rest: Value) -> Value {
+    pub(crate) fn server(&self, rest: Value) -> Value {
         let (certificate, key) = self.issue("gateway.test");
         let mut tls = json!({ "certificate": certificate, "key": key });
         tls.as_object_mut().unwrap().append(&mut rest.as_object().unwrap().clone());

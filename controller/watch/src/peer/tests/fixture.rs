@@ -19,32 +19,32 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::peer::guard::Patience;
 use crate::{HmacKey, Receiver, RefreshStatus, RefreshStatusReader, Settings};
 
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A table with its receiver.
-pub(super) struct Plane {
-    pub(super) reader: RouteReader,
-    pub(super) writer: RouteWriter,
+pub(crate) struct Plane {
+    pub(crate) reader: RouteReader,
+    pub(crate) writer: RouteWriter,
     status: RefreshStatusReader,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: http::HeaderMap,
-    pub(super) body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub(super) fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-pub(super) fn settings(mut refresh: Value) -> Settings {
+pub(crate) fn settings(mut refresh: Value) -> Settings {
     refresh["address"] = json!("127.0.0.1");
     refresh["port"] = json!(0);
     let settings =
@@ -54,15 +54,15 @@ pub(super) fn settings(mut refresh: Value) -> Settings {
 
 impl Plane {
     /// One that believes anyone.
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         Self::start(json!({ "insecure": true })).await
     }
 
-    pub(super) async fn start(refresh: Value) -> Self {
+    pub(crate) async fn start(refresh: Value) -> Self {
         Self::patient(refresh, Patience::default(), Limits::default()).await
     }
 
-    pub(super) async fn patient(refresh: Value, patience: Patience, limits: Limits) -> Self {
+    pub(crate) async fn patient(refresh: Value, patience: Patience, limits: Limits) -> Self {
         let settings = settings(refresh);
         let (writer, reader) = RouteTable::new(limits);
         let refresh = settings.refresh().unwrap().clone();
@@ -77,19 +77,19 @@ impl Plane {
         Self { reader, writer, status, address, stop: Some(stop), task }
     }
 
-    pub(super) fn status(&self) -> RefreshStatus {
+    pub(crate) fn status(&self) -> RefreshStatus {
         self.status.load()
     }
 
-    pub(super) async fn push(&self, message: &Value) -> Answer {
+    pub(crate) async fn push(&self, message: &Value) -> Answer {
         self.post("/refresh", message.to_string(), None).await
     }
 
-    pub(super) async fn push_with(&self, message: &Value, authorization: &str) -> Answer {
+    pub(crate) async fn push_with(&self, message: &Value, authorization: &str) -> Answer {
         self.post("/refresh", message.to_string(), Some(authorization)).await
     }
 
-    pub(super) async fn post(
+    pub(crate) async fn post(
         &self,
         path: &str,
         body: impl Into<Bytes>,
@@ -98,7 +98,7 @@ impl Plane {
         self.send("POST", path, body, authorization).await
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: &str,
         path: &str,
@@ -114,7 +114,7 @@ impl Plane {
     }
 
     /// Everything in the table, but for the numbers that are this process's own.
-    pub(super) fn dump(&self) -> String {
+    pub(crate) fn dump(&self) -> String {
         let page = self.reader.page(&Default::default(), None, 10_000);
         let line = |route: &std::sync::Arc<sandgate_routes::Route>| {
             let text = format!("{route:?}");
@@ -123,7 +123,7 @@ impl Plane {
         page.routes.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         self.stop.take();
         timeout(DEADLINE, &mut self.task).await.expect("the receiver stops").unwrap();
     }
@@ -135,7 +135,7 @@ impl Drop for Plane {
     }
 }
 
-pub(super) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, hyper::Error>
+pub(crate) async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Answer, hyper::Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -152,7 +152,7 @@ where
     })
 }
 
-pub(super) async fn eventually<T>(mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn eventually<T>(mut condition: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
     loop {
         if let Some(value) = condition() {
@@ -164,17 +164,17 @@ pub(super) async fn eventually<T>(mut condition: impl FnMut() -> Option<T>) -> T
 }
 
 /// A message of `team/demo`.
-pub(super) fn message(state: &str, version: &str) -> Value {
+pub(crate) fn message(state: &str, version: &str) -> Value {
     json!({
         "ip": "127.1.2.3", "id": "team--demo", "namespace": "team", "name": "demo", "uid": "u-1",
         "owner": "alice", "state": state, "resourceVersion": version, "accessToken": "s3cret",
     })
 }
 
-pub(super) const KEY: &str = "0123456789abcdef0123456789abcdef";
+pub(crate) const KEY: &str = "0123456789abcdef0123456789abcdef";
 
 /// A key, and the file it is in.
-pub(super) fn key_file(folder: &TempDir, id: &str, key: &str) -> (HmacKey, PathBuf) {
+pub(crate) fn key_file(folder: &TempDir, id: &str, key: &str) -> (HmacKey, PathBuf) {
     let file = folder.path().join(id);
     std::fs::write(&file, format!("{key}\n")).unwrap();
     (HmacKey::read(id, &file).unwrap(), file)

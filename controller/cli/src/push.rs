@@ -1,0 +1,231 @@
+//! `sandgate push`: read what to say, say it to every gateway, tell what became of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sandgate_watch::{
+    Credentials, Delivery, MessageError, PeerAddress, Peers, PushSettings, Pusher, RouteMessage, Ticket,
+};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::time::Instant;
+
+use crate::args::Push;
+use crate::failure::Failure;
+use crate::terminal::{note, print};
+
+#[cfg(test)]
+mod tests;
+
+/// Messages under way at a time.
+const UNDER_WAY: usize = 5000;
+/// The port where gateways listen.
+const PORT: u16 = 7789;
+
+pub(crate) async fn push(args: Push) -> Result<ExitCode, Failure> {
+    let peers = peers(&args)?;
+    let credentials = credentials(&args)?;
+    let only = if args.stdin { None } else { Some(message(&args)?) };
+    let pusher = Pusher::start(PushSettings::default(), peers, &credentials)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let patience = Duration::from_millis(args.deadline);
+    if !pusher.found(Instant::now() + patience).await || pusher.metrics().is_empty() {
+        return Err(Failure::new("found no gateway"));
+    }
+    let mut report = Report { json: args.json, whole: !args.stdin, ..Report::default() };
+    match only {
+        Some(message) => {
+            let ticket = pusher.push(&message).map_err(|error| Failure::usage(error.to_string()))?;
+            report.add(1, ticket, Instant::now() + patience).await;
+        }
+        None => from_stdin(&pusher, patience, &mut report).await?,
+    }
+    Ok(report.finish())
+}
+
+async fn from_stdin(pusher: &Pusher, patience: Duration, report: &mut Report) -> Result<(), Failure> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut under_way: VecDeque<(usize, Ticket, Instant)> = VecDeque::new();
+    let mut number = 0;
+    loop {
+        let line =
+            lines.next_line().await.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        let Some(line) = line else { break };
+        number += 1;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match RouteMessage::parse(line.as_bytes()).and_then(|message| pusher.push(&message)) {
+            Ok(ticket) => under_way.push_back((number, ticket, Instant::now() + patience)),
+            Err(error) => report.wrong(number, error),
+        }
+        if under_way.len() >= UNDER_WAY
+            && let Some((number, ticket, deadline)) = under_way.pop_front()
+        {
+            report.add(number, ticket, deadline).await;
+        }
+    }
+    for (number, ticket, deadline) in under_way {
+        report.add(number, ticket, deadline).await;
+    }
+    Ok(())
+}
+
+fn peers(args: &Push) -> Result<Peers, Failure> {
+    if let Some(text) = &args.dns {
+        let (host, port) = host_and_port(text).ok_or_else(|| Failure::usage("--dns: expected HOST:PORT"))?;
+        return Ok(Peers::Dns { host: host.to_owned(), port: port.unwrap_or(PORT), secure: args.https });
+    }
+    if let Some(text) = &args.service {
+        let parts =
+            text.split_once('/').and_then(|(namespace, rest)| Some((namespace, host_and_port(rest)?)));
+        let Some((namespace, (name, port))) = parts.filter(|(namespace, _)| is_label(namespace)) else {
+            return Err(Failure::usage("--service: expected NAMESPACE/NAME or NAMESPACE/NAME:PORT"));
+        };
+        return Ok(Peers::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            port,
+            secure: args.https,
+            kubeconfig: args.kubeconfig.clone(),
+        });
+    }
+    let named = |peer: &PeerAddress| match &args.server_name {
+        Some(name) => peer.clone().named(name),
+        None => peer.clone(),
+    };
+    Ok(Peers::Static(args.peers.iter().map(named).collect()))
+}
+
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}
+
+fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port != 0)?)),
+        None => (text, None),
+    };
+    is_label(host).then_some((host, port))
+}
+
+fn credentials(args: &Push) -> Result<Credentials, Failure> {
+    let hmac = args.hmac_key.as_ref().map(|text| match text.split_once('=') {
+        Some((id, file)) if !id.is_empty() && !file.is_empty() => Ok((id.to_owned(), file.into())),
+        _ => Err(Failure::usage("--hmac-key: expected ID=FILE")),
+    });
+    Ok(Credentials {
+        ca: args.ca.clone(),
+        certificate: args.cert.clone().zip(args.key.clone()),
+        token: args.token_file.clone(),
+        hmac: hmac.transpose()?,
+    })
+}
+
+fn message(args: &Push) -> Result<RouteMessage, Failure> {
+    let name = args.name.clone().unwrap_or_default();
+    let access_token = match &args.access_token_file {
+        Some(file) => fs::read_to_string(file)
+            .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?
+            .trim_end_matches(['\r', '\n'])
+            .to_owned(),
+        None => String::new(),
+    };
+    if args.uid.is_none() && args.state != "dead" {
+        return Err(Failure::usage("--uid: expected the object's UID, unless --state is dead"));
+    }
+    Ok(RouteMessage {
+        ip: args.ip.map(|ip| ip.to_string()).unwrap_or_default(),
+        id: args.id.clone().unwrap_or_else(|| format!("{}--{name}", args.namespace)),
+        namespace: args.namespace.clone(),
+        name,
+        uid: args.uid.clone().unwrap_or_default(),
+        owner: args.owner.clone(),
+        state: args.state.clone(),
+        resource_version: args.resource_version.clone().unwrap_or_default(),
+        access_token,
+        require_traffic_auth: args.require_traffic_auth,
+    })
+}
+
+/// What became of everything.
+#[derive(Default)]
+struct Report {
+    json: bool,
+    /// Say also what went well.
+    whole: bool,
+    wrong: usize,
+    undelivered: usize,
+    by_peer: BTreeMap<PeerAddress, BTreeMap<&'static str, usize>>,
+}
+
+fn word(delivery: &Delivery) -> &'static str {
+    match delivery {
+        Delivery::Delivered => "delivered",
+        Delivery::Refused { .. } => "refused",
+        Delivery::Failed { .. } => "failed",
+        Delivery::Coalesced => "coalesced",
+        Delivery::Dropped => "dropped",
+        Delivery::Pending => "unanswered",
+    }
+}
+
+impl Report {
+    async fn add(&mut self, line: usize, ticket: Ticket, deadline: Instant) {
+        for (peer, delivery) in ticket.outcomes(deadline).await {
+            let is_good = matches!(delivery, Delivery::Delivered | Delivery::Coalesced);
+            self.undelivered += usize::from(!is_good);
+            *self.by_peer.entry(peer.clone()).or_default().entry(word(&delivery)).or_default() += 1;
+            if self.json {
+                print(&format!("{}\n", as_json(line, &peer, &delivery)));
+            } else if self.whole || !is_good {
+                let at = if self.whole { String::new() } else { format!("line {line}: ") };
+                print(&format!("{at}{peer}: {}\n", describe(&delivery)));
+            }
+        }
+    }
+
+    fn wrong(&mut self, line: usize, error: MessageError) {
+        self.wrong += 1;
+        note(&format!("line {line}: {error}"));
+    }
+
+    fn finish(&self) -> ExitCode {
+        if !self.whole && !self.json {
+            for (peer, words) in &self.by_peer {
+                let words: Vec<String> =
+                    words.iter().map(|(word, count)| format!("{count} {word}")).collect();
+                print(&format!("{peer}: {}\n", words.join(", ")));
+            }
+        }
+        match (self.wrong, self.undelivered) {
+            (0, 0) => ExitCode::SUCCESS,
+            (0, _) => ExitCode::from(1),
+            _ => ExitCode::from(2),
+        }
+    }
+}
+
+fn describe(delivery: &Delivery) -> String {
+    match delivery {
+        Delivery::Refused { status, reason } if reason.is_empty() => format!("refused with {status}"),
+        Delivery::Refused { status, reason } => format!("refused with {status}: {reason}"),
+        Delivery::Failed { reason } => format!("failed: {reason}"),
+        other => word(other).to_owned(),
+    }
+}
+
+fn as_json(line: usize, peer: &PeerAddress, delivery: &Delivery) -> serde_json::Value {
+    let mut value = json!({ "line": line, "peer": peer.to_string(), "outcome": word(delivery) });
+    match delivery {
+        Delivery::Refused { status, reason } => {
+            value["status"] = json!(status);
+            value["reason"] = json!(reason);
+        }
+        Delivery::Failed { reason } => value["reason"] = json!(reason),
+        _ => {}
+    }
+    value
+}

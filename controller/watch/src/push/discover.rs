@@ -1,0 +1,196 @@
+//! Who the peers are: a fixed list, the addresses of a DNS name, or the endpoints of a Kubernetes Service.
+//!
+//! The last two are asked every few seconds. While nobody answers, the last known peers stay.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use kube::Client;
+use serde::Deserialize;
+use tokio::net::lookup_host;
+
+use super::PeerAddress;
+use crate::peer::cluster;
+
+/// Where to find the peers.
+#[derive(Clone, Debug)]
+pub enum Peers {
+    /// These.
+    Static(Vec<PeerAddress>),
+    /// Every address of a name, as a headless Service has one for each pod.
+    Dns {
+        /// The name.
+        host: String,
+        /// The port on each.
+        port: u16,
+        /// `https`, with certificates for the name.
+        secure: bool,
+    },
+    /// The endpoints of a Service that serve, those that are ending among them.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The port on each: without it, the port named `refresh`, or the only one.
+        port: Option<u16>,
+        /// `https`, with certificates for `NAME.NAMESPACE.svc`.
+        secure: bool,
+        /// A kubeconfig; without one, the pod's own credentials.
+        kubeconfig: Option<PathBuf>,
+    },
+}
+
+pub(super) struct Discovery {
+    peers: Peers,
+    client: Option<Client>,
+}
+
+impl Discovery {
+    pub(super) fn new(peers: Peers) -> Self {
+        Self { peers, client: None }
+    }
+
+    /// Whether the answer can change.
+    pub(super) fn is_fixed(&self) -> bool {
+        matches!(self.peers, Peers::Static(_))
+    }
+
+    pub(super) async fn find(&mut self) -> Result<BTreeSet<PeerAddress>, String> {
+        match &self.peers {
+            Peers::Static(peers) => Ok(peers.iter().cloned().collect()),
+            Peers::Dns { host, port, secure } => {
+                let found =
+                    lookup_host((host.as_str(), *port)).await.map_err(|error| format!("{host}: {error}"))?;
+                Ok(found.map(|address| PeerAddress::at(address, *secure, Some(host))).collect())
+            }
+            Peers::Service { namespace, name, port, secure, kubeconfig } => {
+                let client = match &self.client {
+                    Some(client) => client,
+                    None => self.client.insert(cluster::connect(kubeconfig.as_deref(), None).await?),
+                };
+                let path = format!(
+                    "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"
+                );
+                let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+                let slices: Slices = client.request(request).await.map_err(|error| error.to_string())?;
+                let server_name = format!("{name}.{namespace}.svc");
+                let found = slices.addresses(*port);
+                Ok(found.into_iter().map(|a| PeerAddress::at(a, *secure, Some(&server_name))).collect())
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Slices {
+    #[serde(default)]
+    items: Vec<Slice>,
+}
+
+#[derive(Deserialize)]
+struct Slice {
+    #[serde(default)]
+    endpoints: Option<Vec<Endpoint>>,
+    #[serde(default)]
+    ports: Option<Vec<Port>>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    addresses: Vec<String>,
+    #[serde(default)]
+    conditions: Conditions,
+}
+
+#[derive(Default, Deserialize)]
+struct Conditions {
+    ready: Option<bool>,
+    serving: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    #[serde(default)]
+    name: Option<String>,
+    port: Option<u16>,
+}
+
+impl Slices {
+    fn addresses(&self, port: Option<u16>) -> BTreeSet<SocketAddr> {
+        let mut found = BTreeSet::new();
+        for slice in &self.items {
+            let Some(port) = port.or_else(|| slice.port()) else { continue };
+            for endpoint in slice.endpoints.iter().flatten() {
+                // A pod that is ending still answers requests, from a table that must stay true.
+                let Conditions { ready, serving } = endpoint.conditions;
+                if serving.or(ready).unwrap_or(true) {
+                    let addresses = endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok());
+                    found.extend(addresses.map(|ip| SocketAddr::new(ip, port)));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Slice {
+    fn port(&self) -> Option<u16> {
+        let ports = self.ports.as_deref().unwrap_or_default();
+        match ports {
+            [only] => only.port,
+            ports => ports.iter().find(|port| port.name.as_deref() == Some("refresh"))?.port,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn addresses(items: &serde_json::Value, port: Option<u16>) -> Vec<String> {
+        let slices: Slices = serde_json::from_value(json!({ "items": items })).unwrap();
+        slices.addresses(port).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn endpoints_that_serve_are_peers_once_each() {
+        let items = json!([
+            {
+                "ports": [{ "name": "http", "port": 7788 }, { "name": "refresh", "port": 7789 }],
+                "endpoints": [
+                    { "addresses": ["10.0.0.1"], "conditions": { "ready": true } },
+                    { "addresses": ["10.0.0.2"], "conditions": { "ready": false } },
+                    { "addresses": ["10.0.0.3"], "conditions": { "ready": false, "serving": true, "terminating": true } },
+                    { "addresses": ["10.0.0.4"], "conditions": {} },
+                    { "addresses": ["10.0.0.5"], "conditions": { "serving": false } },
+                ],
+            },
+            { "ports": [{ "name": "", "port": 9000 }], "endpoints": [{ "addresses": ["fd00::1", "10.0.0.1"] }] },
+            { "ports": [], "endpoints": [{ "addresses": ["10.0.0.9"] }] },
+            { "ports": null, "endpoints": null },
+        ]);
+        let expected = ["10.0.0.1:7789", "10.0.0.1:9000", "10.0.0.3:7789", "10.0.0.4:7789", "[fd00::1]:9000"];
+        assert_eq!(addresses(&items, None), expected);
+        let expected = ["10.0.0.1:1", "10.0.0.3:1", "10.0.0.4:1", "10.0.0.9:1", "[fd00::1]:1"];
+        assert_eq!(addresses(&items, Some(1)), expected);
+    }
+
+    #[tokio::test]
+    async fn a_name_is_every_address_it_has() {
+        let mut discovery =
+            Discovery::new(Peers::Dns { host: "localhost".to_owned(), port: 7789, secure: true });
+        let found = discovery.find().await.unwrap();
+        assert!(
+            found.contains(&PeerAddress::at(([127, 0, 0, 1], 7789).into(), true, Some("localhost"))),
+            "{found:?}"
+        );
+        let mut nowhere =
+            Discovery::new(Peers::Dns { host: "nowhere.invalid".to_owned(), port: 1, secure: false });
+        assert!(nowhere.find().await.is_err());
+    }
+}

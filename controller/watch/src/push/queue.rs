@@ -1,0 +1,174 @@
+//! What one peer has still to be told: the newest of each object, in the order in which the objects came up.
+//!
+//! A newer version takes the place of the older one that waits, so a slow peer is told less often and never something
+//! older after something newer. As many objects wait as there is room for; past that the one that waits longest goes,
+//! since a peer that is this far behind learns from its watch.
+
+use std::collections::{HashMap, VecDeque};
+
+use hyper::body::Bytes;
+use sandgate_routes::{ObjectKey, Version};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Delivery;
+
+/// One message on its way to one peer.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) key: ObjectKey,
+    pub(super) version: Version,
+    pub(super) deletes: bool,
+    pub(super) body: Bytes,
+    pub(super) since: Instant,
+    pub(super) waiter: Option<oneshot::Sender<Delivery>>,
+}
+
+impl Pending {
+    /// Tells whoever waits what became of it.
+    pub(super) fn settle(&mut self, delivery: Delivery) {
+        if let Some(waiter) = self.waiter.take() {
+            // Its caller may have gone.
+            let _gone = waiter.send(delivery);
+        }
+    }
+
+    /// Whether this says more than `other` of the same object: a delete also counts at the same version.
+    fn supersedes(&self, other: &Self) -> bool {
+        self.version > other.version || (self.version == other.version && self.deletes && !other.deletes)
+    }
+}
+
+/// What became of a message that was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    /// It waits.
+    Added,
+    /// It or an older one of its object was left out: one of them waits.
+    Coalesced,
+    /// It waits, and another object's message was given up for it.
+    Displaced,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    order: VecDeque<ObjectKey>,
+    newest: HashMap<ObjectKey, Pending>,
+    max: usize,
+}
+
+impl Queue {
+    pub(super) fn new(max: usize) -> Self {
+        Self { order: VecDeque::new(), newest: HashMap::new(), max: max.max(1) }
+    }
+
+    pub(super) fn push(&mut self, mut message: Pending) -> Queued {
+        if let Some(waiting) = self.newest.get_mut(&message.key) {
+            if message.supersedes(waiting) {
+                waiting.settle(Delivery::Coalesced);
+                // It waits as long as its object does.
+                message.since = waiting.since;
+                *waiting = message;
+            } else {
+                message.settle(Delivery::Coalesced);
+            }
+            return Queued::Coalesced;
+        }
+        let displaced = self.newest.len() >= self.max;
+        if displaced
+            && let Some(oldest) = self.order.pop_front()
+            && let Some(mut given_up) = self.newest.remove(&oldest)
+        {
+            given_up.settle(Delivery::Dropped);
+        }
+        self.order.push_back(message.key.clone());
+        self.newest.insert(message.key.clone(), message);
+        if displaced { Queued::Displaced } else { Queued::Added }
+    }
+
+    /// Takes up to `max` messages, those that wait longest.
+    pub(super) fn take(&mut self, max: usize) -> Vec<Pending> {
+        let count = self.order.len().min(max);
+        self.order.drain(..count).filter_map(|key| self.newest.remove(&key)).collect()
+    }
+
+    /// Whether something waits that makes this one needless.
+    pub(super) fn supersedes(&self, message: &Pending) -> bool {
+        self.newest.get(&message.key).is_some_and(|waiting| waiting.supersedes(message))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.newest.len()
+    }
+
+    /// Since when the first in the queue waits.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.order.front().and_then(|key| self.newest.get(key)).map(|message| message.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(name: &str, version: u64, deletes: bool) -> (Pending, oneshot::Receiver<Delivery>) {
+        let (waiter, told) = oneshot::channel();
+        let pending = Pending {
+            key: ObjectKey::new("p", "n", name).unwrap(),
+            version: version.to_string().parse().unwrap(),
+            deletes,
+            body: Bytes::from(format!("{name}@{version}")),
+            since: Instant::now(),
+            waiter: Some(waiter),
+        };
+        (pending, told)
+    }
+
+    fn bodies(taken: &[Pending]) -> Vec<&str> {
+        taken.iter().map(|message| str::from_utf8(&message.body).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_newest_of_each_object_is_taken_in_the_order_of_the_objects() {
+        let mut queue = Queue::new(10);
+        let mut told = Vec::new();
+        for (name, version) in [("a", 1), ("b", 5), ("a", 3), ("c", 1), ("a", 2), ("b", 4)] {
+            let (pending, waiter) = message(name, version, false);
+            queue.push(pending);
+            told.push(waiter);
+        }
+        assert_eq!((queue.len(), bodies(&queue.take(2))), (3, vec!["a@3", "b@5"]));
+        assert_eq!(bodies(&queue.take(9)), ["c@1"]);
+        assert!(queue.take(1).is_empty() && queue.oldest().is_none());
+        // a@1, a@2 and b@4 were left out, and their callers know.
+        let left_out: Vec<bool> =
+            told.iter_mut().map(|told| told.try_recv() == Ok(Delivery::Coalesced)).collect();
+        assert_eq!(left_out, [true, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn at_one_version_a_delete_counts_and_is_not_taken_back() {
+        let mut queue = Queue::new(10);
+        for deletes in [false, true, false] {
+            queue.push(message("a", 7, deletes).0);
+        }
+        let taken = queue.take(1);
+        assert!(taken[0].deletes);
+        queue.push(message("a", 7, false).0);
+        assert!(!queue.supersedes(&taken[0]));
+        queue.push(message("a", 8, false).0);
+        assert!(queue.supersedes(&taken[0]));
+    }
+
+    #[test]
+    fn past_its_room_the_one_that_waits_longest_is_given_up() {
+        let mut queue = Queue::new(2);
+        let (first, mut told) = message("a", 1, false);
+        assert_eq!(queue.push(first), Queued::Added);
+        assert_eq!(queue.push(message("b", 1, false).0), Queued::Added);
+        assert_eq!(queue.push(message("b", 2, false).0), Queued::Coalesced);
+        assert_eq!(queue.push(message("c", 1, false).0), Queued::Displaced);
+        assert_eq!(told.try_recv(), Ok(Delivery::Dropped));
+        assert_eq!(bodies(&queue.take(9)), ["b@2", "c@1"]);
+    }
+}

@@ -1,0 +1,6 @@
+//! The pusher over real HTTP: to receivers, and to peers that do as they are told.
+
+mod delivery;
+mod discovery;
+mod fixture;
+mod slow;

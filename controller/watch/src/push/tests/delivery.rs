@@ -1,0 +1,145 @@
+//! What becomes of a message.
+
+use std::time::Duration;
+
+use sandgate_routes::State;
+use serde_json::json;
+use tempfile::tempdir;
+use tokio::net::TcpListener;
+
+use super::fixture::{Puppet, address, message, patient, push, push_within, pusher, with};
+use crate::peer::tests::certificates::Authority;
+use crate::peer::tests::fixture::{KEY, Plane, key_file};
+use crate::{Credentials, Delivery, MessageError, PeerAddress, PushSettings, RouteMessage};
+
+#[tokio::test]
+async fn every_peer_is_told_over_one_connection_each() {
+    let planes = [Plane::open().await, Plane::open().await, Plane::open().await];
+    let pusher = pusher(patient(), planes.iter().map(address).collect()).await;
+    for version in 1..=5 {
+        let state = if version % 2 == 0 { "paused" } else { "running" };
+        assert_eq!(push(&pusher, &message("demo", state, version)).await, vec![Delivery::Delivered; 3]);
+    }
+    for plane in &planes {
+        assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Running);
+        assert_eq!((plane.status().applied, plane.status().connections), (5, 1));
+    }
+    assert!(
+        pusher.metrics().iter().all(|metrics| (metrics.sent, metrics.pending, metrics.retries) == (5, 0, 0))
+    );
+}
+
+#[tokio::test]
+async fn what_a_peer_does_not_want_is_not_tried_again_and_its_reason_is_told() {
+    let plane = Plane::open().await;
+    let pusher = pusher(patient(), vec![address(&plane)]).await;
+    let mut outside = message("demo", "running", 1);
+    outside.ip = "169.254.169.254".to_owned();
+    let outcome = push(&pusher, &outside).await.remove(0);
+    assert!(
+        matches!(&outcome, Delivery::Refused { status: 400, reason } if reason.contains("ranges")),
+        "{outcome:?}"
+    );
+    let metrics = pusher.metrics().remove(0);
+    assert_eq!((metrics.refused, metrics.retries, metrics.failed), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_message_without_an_order_is_not_sent() {
+    let plane = Plane::open().await;
+    let pusher = pusher(patient(), vec![address(&plane)]).await;
+    let unversioned = RouteMessage { resource_version: String::new(), ..message("demo", "dead", 1) };
+    assert_eq!(pusher.push(&unversioned).err(), Some(MessageError::Version));
+    let nameless = RouteMessage { name: String::new(), ..message("demo", "dead", 1) };
+    assert_eq!(pusher.push(&nameless).err(), Some(MessageError::Object));
+    let stateless = RouteMessage { state: "asleep".to_owned(), ..message("demo", "dead", 1) };
+    assert_eq!(pusher.push(&stateless).err(), Some(MessageError::State));
+}
+
+#[tokio::test]
+async fn trouble_of_a_peer_is_tried_again_and_signed_anew() {
+    let folder = tempdir().unwrap();
+    let (_, file) = key_file(&folder, "main", KEY);
+    let peer = Puppet::quick(&[503, 500]).await;
+    let credentials = Credentials { hmac: Some(("main".to_owned(), file)), ..Credentials::default() };
+    let pusher = with(patient(), vec![peer.address.clone()], &credentials).await;
+    assert_eq!(push(&pusher, &message("demo", "running", 1)).await, [Delivery::Delivered]);
+    let seen = peer.seen();
+    assert_eq!((seen.len(), pusher.metrics()[0].retries), (3, 2));
+    assert!(seen.windows(2).all(|pair| pair[0].body == pair[1].body), "{seen:?}");
+    assert!(seen.windows(2).all(|pair| pair[0].authorization != pair[1].authorization), "{seen:?}");
+}
+
+#[tokio::test]
+async fn ten_tries_are_made_and_then_it_is_given_up_and_said() {
+    let peer = Puppet::quick(&[503; 10]).await;
+    let pusher = pusher(patient(), vec![peer.address.clone()]).await;
+    let outcome = push(&pusher, &message("demo", "running", 1)).await.remove(0);
+    assert!(matches!(&outcome, Delivery::Failed { reason } if reason.contains("503")), "{outcome:?}");
+    assert_eq!(peer.seen().len(), 10);
+    let metrics = pusher.metrics().remove(0);
+    assert_eq!((metrics.failed, metrics.sent), (1, 0));
+    assert!(metrics.error.is_some());
+    // And all is forgotten once it is reached.
+    assert_eq!(push(&pusher, &message("demo", "running", 2)).await, [Delivery::Delivered]);
+    assert_eq!(pusher.metrics()[0].error, None);
+}
+
+#[tokio::test]
+async fn a_peer_that_is_down_costs_the_others_nothing_and_is_not_asked_without_end() {
+    let plane = Plane::open().await;
+    // A port that was free a moment ago.
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let peers = vec![PeerAddress::at(nobody, false, None), address(&plane)];
+    let settings = PushSettings { pause: Duration::ZERO, ..patient() };
+    let pusher = pusher(settings, peers).await;
+    for number in 0..60 {
+        let outcomes = push(&pusher, &message(&format!("n{number}"), "running", 1)).await;
+        let delivered = outcomes.iter().filter(|outcome| **outcome == Delivery::Delivered).count();
+        let failed = outcomes.iter().filter(|outcome| matches!(outcome, Delivery::Failed { .. })).count();
+        assert_eq!((delivered, failed), (1, 1), "{outcomes:?}");
+    }
+    let metrics = pusher.metrics();
+    let down = metrics.iter().find(|metrics| metrics.failed > 0).unwrap();
+    // Nine more tries for each would be 540.
+    assert_eq!(down.failed, 60);
+    assert!(down.retries < 400, "{down:?}");
+}
+
+#[tokio::test]
+async fn a_caller_waits_until_its_deadline_and_no_longer_and_the_message_goes_on() {
+    let peer = Puppet::held(&[]).await;
+    let pusher = pusher(patient(), vec![peer.address.clone()]).await;
+    let outcome = push_within(&pusher, &message("demo", "dead", 1), Duration::from_millis(50)).await;
+    assert_eq!(outcome, [Delivery::Pending]);
+    assert!(pusher.metrics()[0].lag >= Duration::from_millis(50));
+    peer.release(1);
+    crate::peer::tests::fixture::eventually(|| (pusher.metrics()[0].sent == 1).then_some(())).await;
+    assert_eq!(pusher.metrics()[0].lag, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn each_way_to_prove_oneself_is_believed_by_a_receiver_and_none_is_not() {
+    let (ours, folder) = (Authority::new(), tempdir().unwrap());
+    let (_, file) = key_file(&folder, "main", KEY);
+    let plane = Plane::start(json!({
+        "tls": ours.server(json!({ "client-ca": ours.ca() })),
+        "hmac": { "keys": [{ "id": "main", "file": file }] },
+    }))
+    .await;
+    let peer = PeerAddress::at(plane.address, true, Some("gateway.test"));
+    let nobody = Credentials { ca: Some(ours.ca()), ..Credentials::default() };
+    let certified = Credentials { certificate: Some(ours.issue("manager.test")), ..nobody.clone() };
+    let signing = Credentials { hmac: Some(("main".to_owned(), file)), ..nobody.clone() };
+    let bearing = Credentials { token: Some(ours.ca()), ..nobody.clone() };
+    assert!(super::super::Proofs::read(&bearing).is_err(), "a certificate is no token");
+    for (version, credentials, believed) in [(1, nobody, false), (2, certified, true), (3, signing, true)] {
+        let pusher = with(patient(), vec![peer.clone()], &credentials).await;
+        let outcome = push(&pusher, &message("demo", "running", version)).await.remove(0);
+        assert_eq!(outcome == Delivery::Delivered, believed, "{credentials:?} {outcome:?}");
+        assert_eq!(matches!(outcome, Delivery::Refused { status: 401, .. }), !believed, "{outcome:?}");
+    }
+    let blind = with(PushSettings { tries: 1, ..patient() }, vec![peer], &Credentials::default()).await;
+    let outcome = push(&blind, &message("demo", "running", 4)).await.remove(0);
+    assert!(matches!(&outcome, Delivery::Failed { reason } if reason.contains("authorities")), "{outcome:?}");
+}

@@ -1,0 +1,332 @@
+//! One peer and what is sent to it.
+//!
+//! One message, or one batch, is under way at a time and is tried again until it is delivered, refused, out of tries, or
+//! needless because something newer of its object waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http::StatusCode;
+use hyper::body::Bytes;
+use serde::Deserialize;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::budget::Budget;
+use super::connection::Connection;
+use super::credentials::Proofs;
+use super::queue::{Pending, Queue, Queued};
+use super::{Delivery, PeerAddress, PeerMetrics, PushSettings};
+
+const SINGLE: &str = "/refresh";
+const BATCH: &str = "/refresh/batch";
+/// Messages in one batch, and their bytes: far below what a receiver takes.
+const BATCH_MESSAGES: usize = 500;
+const BATCH_BYTES: usize = 4 << 20;
+
+pub(super) struct Peer {
+    pub(super) address: PeerAddress,
+    queue: Mutex<Queue>,
+    wake: Notify,
+    /// Since when the oldest of those under way waits.
+    under_way: Mutex<Option<Instant>>,
+    error: Mutex<Option<String>>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Counters {
+    sent: AtomicU64,
+    refused: AtomicU64,
+    failed: AtomicU64,
+    coalesced: AtomicU64,
+    dropped: AtomicU64,
+    retries: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn up(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Peer {
+    pub(super) fn new(address: PeerAddress, max_pending: usize) -> Self {
+        Self {
+            address,
+            queue: Mutex::new(Queue::new(max_pending)),
+            wake: Notify::new(),
+            under_way: Mutex::default(),
+            error: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Queues a message; never waits.
+    pub(super) fn push(&self, message: Pending) {
+        match lock(&self.queue).push(message) {
+            Queued::Added => {}
+            Queued::Coalesced => up(&self.counters.coalesced),
+            Queued::Displaced => up(&self.counters.dropped),
+        }
+        self.wake.notify_one();
+    }
+
+    pub(super) fn metrics(&self) -> PeerMetrics {
+        let (pending, waiting) = {
+            let queue = lock(&self.queue);
+            (queue.len(), queue.oldest())
+        };
+        let oldest = lock(&self.under_way).or(waiting);
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        PeerMetrics {
+            peer: self.address.clone(),
+            sent: read(&self.counters.sent),
+            refused: read(&self.counters.refused),
+            failed: read(&self.counters.failed),
+            coalesced: read(&self.counters.coalesced),
+            dropped: read(&self.counters.dropped),
+            retries: read(&self.counters.retries),
+            pending: pending as u64,
+            lag: oldest.map_or(Duration::ZERO, |since| since.elapsed()),
+            error: lock(&self.error).clone(),
+        }
+    }
+
+    /// Sends for ever.
+    pub(super) async fn run(self: Arc<Self>, settings: PushSettings, proofs: Arc<Proofs>) {
+        let mut line =
+            Line { connection: None, budget: Budget::new(Instant::now()), batches: settings.batch };
+        loop {
+            let taken = loop {
+                let taken = self.take(line.batches);
+                if !taken.is_empty() {
+                    break taken;
+                }
+                self.wake.notified().await;
+            };
+            self.deliver(&mut line, taken, &settings, &proofs).await;
+            *lock(&self.under_way) = None;
+        }
+    }
+
+    fn take(&self, batches: bool) -> Vec<Pending> {
+        let mut queue = lock(&self.queue);
+        let mut taken = queue.take(1);
+        let mut bytes = taken.iter().map(|message| message.body.len()).sum::<usize>();
+        while batches && taken.len() < BATCH_MESSAGES && bytes < BATCH_BYTES {
+            let Some(next) = queue.take(1).pop() else { break };
+            bytes += next.body.len();
+            taken.push(next);
+        }
+        // Set before the queue is let go, so that whoever looks sees it in one place or the other.
+        *lock(&self.under_way) = taken.iter().map(|message| message.since).min();
+        taken
+    }
+
+    async fn deliver(
+        &self,
+        line: &mut Line,
+        mut messages: Vec<Pending>,
+        settings: &PushSettings,
+        proofs: &Proofs,
+    ) {
+        let mut reason = String::new();
+        for attempt in 0..settings.tries.max(1) {
+            if attempt == 0 {
+                line.budget.first(Instant::now());
+            } else {
+                if !line.budget.again(Instant::now()) {
+                    reason.push_str("; not tried again, too much of that lately");
+                    break;
+                }
+                sleep(settings.pause).await;
+                self.leave_out_the_needless(&mut messages);
+                if messages.is_empty() {
+                    return;
+                }
+                up(&self.counters.retries);
+            }
+            let tried = timeout(settings.try_timeout, line.send(&self.address, &messages, proofs)).await;
+            match tried.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+                Ok(statuses) => reason = self.settle(&mut messages, statuses),
+                Err(error) => {
+                    line.connection = None;
+                    reason = error;
+                }
+            }
+            if messages.is_empty() {
+                self.recovered();
+                return;
+            }
+        }
+        for mut message in messages {
+            up(&self.counters.failed);
+            message.settle(Delivery::Failed { reason: reason.clone() });
+        }
+        self.failing(reason);
+    }
+
+    fn leave_out_the_needless(&self, messages: &mut Vec<Pending>) {
+        let queue = lock(&self.queue);
+        messages.retain_mut(|message| {
+            let needless = queue.supersedes(message);
+            if needless {
+                up(&self.counters.coalesced);
+                message.settle(Delivery::Coalesced);
+            }
+            !needless
+        });
+    }
+
+    /// Settles what has an answer for good, and keeps the rest: what the peer could not take now.
+    fn settle(&self, messages: &mut Vec<Pending>, statuses: Vec<(StatusCode, String)>) -> String {
+        let mut statuses = statuses.into_iter();
+        let mut reason = String::new();
+        messages.retain_mut(|message| {
+            let Some((status, text)) = statuses.next() else { return true };
+            if status.is_success() {
+                up(&self.counters.sent);
+                message.settle(Delivery::Delivered);
+            } else if status.is_client_error() {
+                up(&self.counters.refused);
+                message.settle(Delivery::Refused { status: status.as_u16(), reason: text });
+            } else {
+                reason = format!("the peer answered {}", status.as_u16());
+                return true;
+            }
+            false
+        });
+        reason
+    }
+
+    /// A peer that fails is logged once, and once more when it does no longer.
+    fn failing(&self, reason: String) {
+        let mut error = lock(&self.error);
+        if error.is_none() {
+            tracing::warn!("push: {} is not reached: {reason}", self.address);
+        }
+        *error = Some(reason);
+    }
+
+    fn recovered(&self) {
+        if lock(&self.error).take().is_some() {
+            tracing::info!("push: {} is reached again", self.address);
+        }
+    }
+}
+
+/// What the worker alone has.
+struct Line {
+    connection: Option<Connection>,
+    budget: Budget,
+    batches: bool,
+}
+
+impl Line {
+    /// One try: a status for each message, and what was said about it.
+    async fn send(
+        &mut self,
+        peer: &PeerAddress,
+        messages: &[Pending],
+        proofs: &Proofs,
+    ) -> Result<Vec<(StatusCode, String)>, String> {
+        if let [message] = messages {
+            let (status, answer) =
+                self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await?;
+            return Ok(vec![(status, explanation(&answer))]);
+        }
+        if !self.batches {
+            return self.one_by_one(peer, messages, proofs).await;
+        }
+        let body: Vec<&[u8]> = messages.iter().map(|message| message.body.as_ref()).collect();
+        let body = Bytes::from(body.join(&b'\n'));
+        let (status, answer) = self.post(peer, BATCH, "application/x-ndjson", body, proofs).await?;
+        match status {
+            StatusCode::OK => read_batch(&answer, messages.len()),
+            // A peer that takes no batches; from now on it gets none.
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                self.batches = false;
+                self.one_by_one(peer, messages, proofs).await
+            }
+            status => Ok(messages.iter().map(|_| (status, explanation(&answer))).collect()),
+        }
+    }
+
+    /// What got no answer before something failed is tried again by the caller.
+    async fn one_by_one(
+        &mut self,
+        peer: &PeerAddress,
+        messages: &[Pending],
+        proofs: &Proofs,
+    ) -> Result<Vec<(StatusCode, String)>, String> {
+        let mut statuses = Vec::with_capacity(messages.len());
+        for message in messages {
+            match self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await {
+                Ok((status, answer)) => statuses.push((status, explanation(&answer))),
+                Err(error) if statuses.is_empty() => return Err(error),
+                Err(_) => {
+                    self.connection = None;
+                    break;
+                }
+            }
+        }
+        Ok(statuses)
+    }
+
+    async fn post(
+        &mut self,
+        peer: &PeerAddress,
+        path: &'static str,
+        content_type: &'static str,
+        body: Bytes,
+        proofs: &Proofs,
+    ) -> Result<(StatusCode, Bytes), String> {
+        let connection = match self.connection.take().filter(Connection::is_open) {
+            Some(connection) => self.connection.insert(connection),
+            None => {
+                let tls = proofs.tls.as_ref().map(|tls| tls.get());
+                self.connection.insert(Connection::open(peer, tls).await?)
+            }
+        };
+        let authorization = proofs.authorization(path, &body)?;
+        connection.post(path, content_type, authorization.as_deref(), body).await
+    }
+}
+
+#[derive(Deserialize)]
+struct Explained {
+    #[serde(default)]
+    error: String,
+}
+
+/// What the peer said was wrong, as far as it said it in a way we know.
+fn explanation(answer: &[u8]) -> String {
+    serde_json::from_slice::<Explained>(answer).map(|explained| explained.error).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+struct LineAnswer {
+    line: usize,
+    status: u16,
+    #[serde(default)]
+    error: String,
+}
+
+/// The answer to each line; every one has to be answered.
+fn read_batch(answer: &[u8], count: usize) -> Result<Vec<(StatusCode, String)>, String> {
+    let odd = || "the answer to a batch was not understood".to_owned();
+    let mut statuses = Vec::with_capacity(count);
+    for line in answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let line: LineAnswer = serde_json::from_slice(line).map_err(|_| odd())?;
+        let status = StatusCode::from_u16(line.status).map_err(|_| odd())?;
+        if line.line != statuses.len() + 1 {
+            return Err(odd());
+        }
+        statuses.push((status, line.error));
+    }
+    if statuses.len() == count { Ok(statuses) } else { Err(odd()) }
+}
