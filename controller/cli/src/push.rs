@@ -1,15 +1,15 @@
 //! `sandgate push`: read what to say, say it to every gateway, tell what became of it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::process::ExitCode;
 use std::time::Duration;
+use std::{fs, io, thread};
 
 use sandgate_watch::{
     Credentials, Delivery, MessageError, PeerAddress, Peers, PushSettings, Pusher, RouteMessage, Ticket,
 };
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::args::Push;
@@ -46,13 +46,12 @@ pub(crate) async fn push(args: Push) -> Result<ExitCode, Failure> {
 }
 
 async fn from_stdin(pusher: &Pusher, patience: Duration, report: &mut Report) -> Result<(), Failure> {
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut lines = lines();
     let mut under_way: VecDeque<(usize, Ticket, Instant)> = VecDeque::new();
     let mut number = 0;
     loop {
-        let line =
-            lines.next_line().await.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-        let Some(line) = line else { break };
+        let Some(line) = lines.recv().await else { break };
+        let line = line.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
         number += 1;
         if line.trim().is_empty() {
             continue;
@@ -71,6 +70,19 @@ async fn from_stdin(pusher: &Pusher, patience: Duration, report: &mut Report) ->
         report.add(number, ticket, deadline).await;
     }
     Ok(())
+}
+
+/// Standard input, read on a thread of its own: it may wait for ever.
+fn lines() -> mpsc::Receiver<io::Result<String>> {
+    let (sender, receiver) = mpsc::channel(64);
+    thread::spawn(move || {
+        for line in io::stdin().lines() {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
 }
 
 fn peers(args: &Push) -> Result<Peers, Failure> {

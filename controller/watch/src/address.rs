@@ -12,6 +12,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use sandgate_routes::Observation;
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,14 @@ impl AddressPolicy {
             Some(block) => self.ranges.iter().any(|range| block.contains(range) && range.contains(&ip)),
             None => self.ranges.is_empty() || self.ranges.iter().any(|range| range.contains(&ip)),
         }
+    }
+
+    /// Takes an address that is not admitted away from what a source saw, so that the object is known and not routed to.
+    /// Says which one it was.
+    pub fn screen(&self, observed: &mut Observation) -> Option<IpAddr> {
+        let refused = observed.ip.filter(|ip| !self.admits(*ip))?;
+        observed.ip = None;
+        Some(refused)
     }
 }
 

@@ -76,7 +76,9 @@ impl Builder {
     pub(super) fn new() -> Self {
         let folder = TempDir::with_prefix("sandgate-").expect("create a folder");
         fs::create_dir(folder.path().join("mount")).expect("create the folder of the routes file");
-        let settings = json!({ "routes-file": routes_file(folder.path()) });
+        // Where the sandboxes of the scenarios are, which is nowhere a real one may be.
+        let pod_ranges = json!(["127.0.0.0/8", "::1/128"]);
+        let settings = json!({ "routes-file": routes_file(folder.path()), "pod-ranges": pod_ranges });
         Self {
             folder,
             module: None,

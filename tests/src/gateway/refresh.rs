@@ -10,15 +10,13 @@ use super::{Builder, Gateway};
 use crate::{Client, DEADLINE, Reply, Request, eventually};
 
 impl Builder {
-    /// Receives routes from peers on a free port, with these keys of the `refresh` section; sandboxes are on 127/8. The
-    /// routes file is an empty one unless it is given.
+    /// Receives routes from peers on a free port, with these keys of the `refresh` section. The routes file is an empty
+    /// one unless it is given.
     #[must_use]
     pub fn refresh(self, mut refresh: Value) -> Self {
         refresh["address"] = json!("127.0.0.1");
         refresh["port"] = json!(0);
-        self.default_routes("routes: []")
-            .setting("refresh", refresh)
-            .setting("pod-ranges", json!(["127.0.0.0/8"]))
+        self.default_routes("routes: []").setting("refresh", refresh)
     }
 }
 

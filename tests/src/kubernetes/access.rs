@@ -90,6 +90,11 @@ impl ServiceAccount {
         self.request(&json!({ "expirationSeconds": 600 })).await
     }
 
+    /// A token for another audience than the API server itself.
+    pub async fn token_for(&self, audience: &str) -> String {
+        self.request(&json!({ "expirationSeconds": 600, "audiences": [audience] })).await
+    }
+
     /// A token that dies with a secret made for it, whose name is `lease`.
     pub async fn token_bound_to(&self, lease: &str) -> String {
         let secret = json!({

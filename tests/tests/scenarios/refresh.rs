@@ -4,6 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
+use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Cli, Client, Gateway, Request, SECRET, refresh_request};
 use serde_json::{Value, json};
 
@@ -130,6 +131,47 @@ async fn strangers_get_401_and_change_nothing_and_who_has_the_key_is_believed() 
 }
 
 #[tokio::test]
+async fn a_token_for_our_audience_of_an_account_that_may_push_is_believed_and_no_other() {
+    let demo = sandbox("demo").await;
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("push").await;
+    let manager = api.service_account(&namespace, "manager").await;
+    let other = api.service_account(&namespace, "other").await;
+    let review = json!({
+        "audience": "sandgate", "subjects": [manager.user()], "kubeconfig": api.admin_kubeconfig(),
+    });
+    let gateway = Gateway::builder().refresh(json!({ "token-review": review })).start().await;
+    let mut client = Client::http1(gateway.refresh_address().await).await.expect("connect");
+    let mut push = async |token: &str| {
+        let request = refresh_request(&message("running", 5, demo.ip()));
+        let request = request.header("authorization", format!("Bearer {token}"));
+        client.send(request).await.expect("an answer").status
+    };
+    for token in ["made up", &other.token_for("sandgate").await, &manager.token().await, api.admin_token()] {
+        assert_eq!(push(token).await, 401);
+    }
+    assert_eq!(gateway.status().await["table"]["applied"], json!(0));
+    assert_eq!(push(&manager.token_for("sandgate").await).await, 204);
+    assert_eq!(gateway.send(ask("team--demo")).await.sandbox(), "demo");
+}
+
+#[tokio::test]
+async fn the_curl_lines_of_the_readme_push() {
+    let gateway = keyed_gateway().await;
+    let readme =
+        fs::read_to_string(sandgate_tests::locations::repository().join("README.md")).expect("a README");
+    let block = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let lines = block.into_iter().find(|block| block.contains("/refresh")).expect("lines that push");
+    let lines = lines
+        .replace("127.0.0.1:7789", &gateway.refresh_address().await.to_string())
+        .replace("push.key", &path(&gateway.folder().join("key")))
+        .replace("10.244.1.7", "127.0.0.1");
+    let done = Cli::shell(&lines).await;
+    assert!(done.stdout.starts_with("HTTP/1.1 204"), "{done:?}");
+    assert_eq!(gateway.admin("/sandgate/routes?id=team--demo").await.json()["state"], json!("paused"));
+}
+
+#[tokio::test]
 async fn an_open_door_is_warned_of_in_the_log_and_on_the_status_page() {
     let gateway = open_gateway().await;
     gateway.refresh_address().await;
@@ -155,7 +197,7 @@ async fn an_address_no_sandbox_may_have_is_refused_and_never_routed_to() {
     let demo = sandbox("demo").await;
     let gateway = open_gateway().await;
     gateway.push(&message("running", 5, demo.ip())).await;
-    for ip in ["169.254.169.254", "10.0.0.1", "::1", "::ffff:169.254.169.254", "0.0.0.0", "224.0.0.1"] {
+    for ip in ["169.254.169.254", "10.0.0.1", "fd00::1", "::ffff:169.254.169.254", "0.0.0.0", "224.0.0.1"] {
         let reply = gateway.push(&message("running", 9, ip.parse().expect("an address"))).await;
         assert_eq!(reply.status, 400, "{ip}");
         assert!(

@@ -80,3 +80,14 @@ fn with_ranges_only_what_is_in_one_is_admitted() {
         assert_eq!(admits(&policy, ip), expected, "{ip}");
     }
 }
+
+#[test]
+fn what_is_screened_keeps_an_admitted_address_and_loses_another() {
+    use crate::parse_routes;
+    let version = "1".parse().unwrap();
+    let file = br#"{"routes":[{"name":"good","ip":"10.0.0.1"},{"name":"bad","ip":"169.254.169.254"}]}"#;
+    let mut observed = parse_routes(file, crate::Format::Json, &version).unwrap();
+    let refused: Vec<_> = observed.iter_mut().map(|o| AddressPolicy::default().screen(o)).collect();
+    assert_eq!(refused, [None, Some("169.254.169.254".parse().unwrap())]);
+    assert_eq!((observed[0].ip, observed[1].ip), (Some("10.0.0.1".parse().unwrap()), None));
+}

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use sandgate_routes::{Capability, Fate, ObjectKey, Observation, Secret, State, Version, verdict};
+use sandgate_routes::{Capability, Clash, Fate, ObjectKey, Observation, Secret, State, Version, verdict};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::AddressPolicy;
@@ -156,6 +156,7 @@ impl RouteMessage {
             ip,
             token: (!self.access_token.is_empty()).then(|| Secret::new(self.access_token)),
             require_traffic_auth: self.require_traffic_auth,
+            clash: Clash::NewestServes,
         }))
     }
 }

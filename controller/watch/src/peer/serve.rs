@@ -142,20 +142,21 @@ impl App {
     ) -> Result<(Bytes, Place<'a>), Response> {
         let (head, body) = request.into_parts();
         let counters = &self.board.counters;
+        let admitted = match self.auth.head(&head, peer.certificate).await {
+            Ok(admitted) => admitted,
+            Err(denied) => {
+                discard(body, Instant::now() + self.patience.body).await;
+                return Err(self.deny(peer, denied));
+            }
+        };
+        // Only now, so that strangers take no places.
         let Ok(Ok(permit)) = timeout(self.patience.body, places.acquire()).await else {
             counters.unavailable.up();
-            return Err(StatusCode::SERVICE_UNAVAILABLE.into_response());
+            return Err(last(StatusCode::SERVICE_UNAVAILABLE.into_response()));
         };
         counters.under_way.up();
         let place = Place { _permit: permit, under_way: &counters.under_way };
         let deadline = Instant::now() + self.patience.body;
-        let admitted = match self.auth.head(&head, peer.certificate).await {
-            Ok(admitted) => admitted,
-            Err(denied) => {
-                discard(body, deadline).await;
-                return Err(self.deny(peer, denied));
-            }
-        };
         let body = match self.read(body, max, deadline).await {
             Ok(body) => body,
             Err(response) => return Err(response),
@@ -227,7 +228,7 @@ impl App {
             }
         };
         match self.writer.apply(observation) {
-            Outcome::Applied | Outcome::Takeover { .. } => counters.applied.up(),
+            Outcome::Applied | Outcome::Takeover { .. } | Outcome::Ambiguous { .. } => counters.applied.up(),
             Outcome::Stale => counters.stale.up(),
             // Only this is the table's trouble, not the message's.
             Outcome::Invalid(Invalid::Full) => {

@@ -8,9 +8,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::fixture::{DEADLINE, Plane, eventually, message};
+use super::fixture::{DEADLINE, KEY, Plane, eventually, key_file, message};
 use crate::peer::guard::Patience;
 use crate::peer::serve::MAX_MESSAGE;
+use crate::peer::unix_now;
 
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -131,6 +132,26 @@ async fn who_finds_every_connection_taken_waits_for_its_turn() {
     assert!(timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "a third was served");
     drop(held);
     assert_eq!(waiting.await.status, 204);
+}
+
+#[tokio::test]
+async fn slow_strangers_take_no_places_from_those_who_prove_who_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, file) = key_file(&folder, "main", KEY);
+    let patience = Patience { body: DEADLINE * 2, ..Patience::default() };
+    let refresh = json!({ "hmac": { "keys": [{ "id": "main", "file": file }] } });
+    let plane = Plane::patient(refresh, patience, Limits::default()).await;
+    let mut strangers = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(plane.address).await.unwrap();
+        stream.write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+        strangers.push(stream);
+    }
+    eventually(|| (plane.status().connections == 100).then_some(())).await;
+    let message = message("running", "5");
+    let signed = key.sign("POST", "/refresh", message.to_string().as_bytes(), unix_now()).unwrap();
+    assert_eq!(plane.push_with(&message, &signed).await.status, 204);
+    drop(strangers);
 }
 
 #[tokio::test]
