@@ -222,6 +222,7 @@ fn scope(scope: &ScopeStatus) -> Value {
         "error": scope.error.as_deref(),
         "unreadable": scope.unreadable,
         "unreadableObjects": scope.unreadable_names.iter().map(|name| &**name).collect::<Vec<_>>(),
+        "outsidePodRanges": scope.outside,
         "rewinds": scope.rewinds,
         "heldBack": scope.held_back,
     })

@@ -52,6 +52,8 @@ pub(crate) struct Gateway {
 struct Sources {
     file: Option<FileSource>,
     kubernetes: Option<KubernetesSource>,
+    /// It has no list of its own: nobody waits for it.
+    receiver: Option<Receiver>,
     open_after: Option<Duration>,
 }
 
@@ -74,7 +76,7 @@ impl Announcer {
 
 /// The life of the gateway's thread.
 enum Thread {
-    Waiting(Box<Sources>, Option<Receiver>),
+    Waiting(Box<Sources>),
     Running { stop: Arc<Notify>, thread: JoinHandle<()> },
     Done,
 }
@@ -84,8 +86,9 @@ impl Gateway {
     pub(crate) fn install(settings: &Settings) -> Result<&'static Self, &'static str> {
         let (writer, reader) = RouteTable::new(settings.limits());
         let file = settings.routes_file().map(|path| FileSource::new(path, writer.clone()));
-        let kubernetes =
-            settings.kubernetes().map(|settings| KubernetesSource::new(settings, writer.clone()));
+        let kubernetes = settings.kubernetes().map(|kubernetes| {
+            KubernetesSource::new(kubernetes, writer.clone()).admitting(settings.addresses().clone())
+        });
         let receiver = settings
             .refresh()
             .map(|refresh| Receiver::new(refresh.clone(), settings.addresses().clone(), writer.clone()));
@@ -98,14 +101,12 @@ impl Gateway {
             kubernetes: kubernetes.as_ref().map(KubernetesSource::status),
             refresh: receiver.as_ref().map(Receiver::status),
             overdue: Arc::default(),
-            thread: Mutex::new(Thread::Waiting(
-                Box::new(Sources {
-                    file,
-                    kubernetes,
-                    open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
-                }),
+            thread: Mutex::new(Thread::Waiting(Box::new(Sources {
+                file,
+                kubernetes,
                 receiver,
-            )),
+                open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
+            }))),
             announcer: Arc::default(),
         };
         GATEWAY
@@ -118,14 +119,15 @@ impl Gateway {
     /// threads, until [`stop`](Self::stop) returns.
     pub(crate) fn start(&self, announce: impl Fn() + Send + 'static) -> io::Result<()> {
         let mut state = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let (sources, receiver) = match std::mem::replace(&mut *state, Thread::Done) {
-            Thread::Waiting(sources, receiver) => (sources, receiver),
+        let mut sources = match std::mem::replace(&mut *state, Thread::Done) {
+            Thread::Waiting(sources) => sources,
             other => {
                 *state = other;
                 return Ok(());
             }
         };
         self.announcer.set(Some(Box::new(announce)));
+        let receiver = sources.receiver.take();
         let running = sources.run(&self.writer, &self.announcer, Arc::clone(&self.overdue));
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let stop = Arc::new(Notify::new());
@@ -197,7 +199,7 @@ impl Sources {
         announcer: &Arc<Announcer>,
         overdue: Arc<AtomicBool>,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let Sources { file, kubernetes, open_after } = *self;
+        let Sources { file, kubernetes, open_after, .. } = *self;
         let missing = usize::from(file.is_some()) + usize::from(kubernetes.is_some());
         let missing = Arc::new(AtomicUsize::new(missing));
         let listed = || {

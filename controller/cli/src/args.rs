@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Run(Run),
     Explain(Explain),
     Routes(Routes),
-    Push(Push),
+    Push(Box<Push>),
     /// Print where the Envoy is that this version is made for, installing it into the cache if need be
     Envoy,
     #[command(name = "__exec", hide = true)]
@@ -194,10 +194,10 @@ Examples:
           {\"namespace\":\"team\",\"name\":\"demo\",\"id\":\"team--demo\",\"uid\":\"8c1f\",\"ip\":\"10.244.1.7\",
            \"owner\":\"\",\"state\":\"running\",\"resourceVersion\":\"41\"}
 
-The resource version is what puts messages in order: use the object's own. A gateway that knows something as new
-ignores the message, which counts as delivered.
+The resource version is what puts messages in order: use the object's own. A gateway that knows something
+as new ignores the message, which counts as delivered.
 
-Prints what became of the message at each gateway; with --stdin, what went wrong, then a line for each gateway.
+Prints what became of the message at each gateway; with --stdin, what went wrong, then a line for each.
 Exit code: 0 if every gateway has everything, 1 if not, 2 if the command line, a file or a message is wrong."
 )]
 pub(crate) struct Push {

@@ -46,7 +46,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Run(run) => run::run(run).await,
             Command::Explain(explain) => explain::explain(explain).await,
             Command::Routes(routes) => routes::routes(routes).await,
-            Command::Push(push) => push::push(push).await,
+            Command::Push(push) => push::push(&push).await,
             Command::Envoy => run::pinned_envoy().await,
             Command::Exec(_) => unreachable!("handled above"),
         }

@@ -24,10 +24,10 @@ const UNDER_WAY: usize = 5000;
 /// The port where gateways listen.
 const PORT: u16 = 7789;
 
-pub(crate) async fn push(args: Push) -> Result<ExitCode, Failure> {
-    let peers = peers(&args)?;
-    let credentials = credentials(&args)?;
-    let only = if args.stdin { None } else { Some(message(&args)?) };
+pub(crate) async fn push(args: &Push) -> Result<ExitCode, Failure> {
+    let peers = peers(args)?;
+    let credentials = credentials(args)?;
+    let only = if args.stdin { None } else { Some(message(args)?) };
     let pusher = Pusher::start(PushSettings::default(), peers, &credentials)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let patience = Duration::from_millis(args.deadline);

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sandgate_routes::{RouteWriter, Scope};
 use tokio::task::JoinSet;
 
+use crate::AddressPolicy;
 use crate::settings::KubernetesSettings;
 
 mod backoff;
@@ -68,6 +69,7 @@ pub struct KubernetesSource {
     access: Access,
     timing: Timing,
     writer: RouteWriter,
+    addresses: AddressPolicy,
     scopes: Vec<ScopeParts>,
     on_status: Box<dyn Fn() + Send + Sync>,
     on_first_lists: Box<dyn Fn() + Send + Sync>,
@@ -115,10 +117,18 @@ impl KubernetesSource {
             access,
             timing: Timing::default(),
             writer,
+            addresses: AddressPolicy::default(),
             scopes,
             on_status: Box::new(|| ()),
             on_first_lists: Box::new(|| ()),
         }
+    }
+
+    /// Routes to the addresses of this policy; without it, to those of the default one.
+    #[must_use]
+    pub fn admitting(mut self, addresses: AddressPolicy) -> Self {
+        self.addresses = addresses;
+        self
     }
 
     /// Calls `hook` after changes of the status other than counts and times. It must not block.
@@ -143,7 +153,7 @@ impl KubernetesSource {
     /// Runs until the future is dropped. Needs a Tokio runtime with time and I/O enabled; files are read on its
     /// blocking threads.
     pub async fn run(self) {
-        let KubernetesSource { access, timing, writer, scopes, on_status, on_first_lists } = self;
+        let KubernetesSource { access, timing, writer, addresses, scopes, on_status, on_first_lists } = self;
         let api = Api::new(access, timing);
         let deadlines = Arc::new(Deadlines::default());
         let missing = AtomicUsize::new(scopes.len());
@@ -156,7 +166,7 @@ impl KubernetesSource {
             }),
         });
         let start = |tasks: &mut JoinSet<usize>, parts: &ScopeParts| {
-            let task = parts.task(&api, &writer, &deadlines, &hooks);
+            let task = parts.task(&api, (&writer, &addresses), &deadlines, &hooks);
             let number = parts.number;
             tasks.spawn(async move {
                 task.run().await;
@@ -194,7 +204,7 @@ impl ScopeParts {
     fn task(
         &self,
         api: &Arc<Api>,
-        writer: &RouteWriter,
+        (writer, addresses): (&RouteWriter, &AddressPolicy),
         deadlines: &Arc<Deadlines>,
         hooks: &Arc<Hooks>,
     ) -> ScopeTask {
@@ -203,6 +213,7 @@ impl ScopeParts {
             provider: Arc::clone(&self.provider),
             writer: writer.clone(),
             reader: writer.reader(),
+            addresses: addresses.clone(),
             scope: Scope::new(self.provider.name(), namespace, &self.selector),
             namespace: self.namespace.clone(),
             deadlines: Arc::clone(deadlines),

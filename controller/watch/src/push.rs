@@ -242,7 +242,7 @@ async fn discover(shared: Arc<Shared>, mut discovery: Discovery) {
                 shared.found.send_replace(true);
             }
             Err(error) => {
-                tracing::warn!("push: the peers stay as they are, they cannot be looked up: {error}")
+                tracing::warn!("push: the peers stay as they are, they cannot be looked up: {error}");
             }
         }
         if discovery.is_fixed() {

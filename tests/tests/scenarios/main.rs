@@ -29,3 +29,4 @@ mod shutdown;
 mod support;
 mod switches;
 mod transport;
+mod watch_and_push;

@@ -137,9 +137,21 @@ async fn a_token_for_our_audience_of_an_account_that_may_push_is_believed_and_no
     let namespace = api.namespace("push").await;
     let manager = api.service_account(&namespace, "manager").await;
     let other = api.service_account(&namespace, "other").await;
-    let review = json!({
-        "audience": "sandgate", "subjects": [manager.user()], "kubeconfig": api.admin_kubeconfig(),
+    // The gateway has the right that the shipped file gives, and no other.
+    let file = sandgate_tests::locations::repository().join("envoy/deploy/rbac/token-review.yaml");
+    api.apply(&fs::read_to_string(file).expect("the shipped rights")).await;
+    let own = api.service_account(&namespace, "gateway").await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": format!("{namespace}-token-review") },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sandgate-token-review",
+        },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": namespace, "name": "gateway" }],
     });
+    api.apply(&binding.to_string()).await;
+    let kubeconfig = api.kubeconfig(&own.token().await);
+    let review = json!({ "audience": "sandgate", "subjects": [manager.user()], "kubeconfig": kubeconfig });
     let gateway = Gateway::builder().refresh(json!({ "token-review": review })).start().await;
     let mut client = Client::http1(gateway.refresh_address().await).await.expect("connect");
     let mut push = async |token: &str| {
@@ -147,6 +159,16 @@ async fn a_token_for_our_audience_of_an_account_that_may_push_is_believed_and_no
         let request = request.header("authorization", format!("Bearer {token}"));
         client.send(request).await.expect("an answer").status
     };
+    // Until the API server knows of the right, nobody can be asked about, and nobody is believed.
+    gateway
+        .until("the right has arrived", async || match push("made up").await {
+            401 => Some(()),
+            status => {
+                assert_eq!(status, 503);
+                None
+            }
+        })
+        .await;
     for token in ["made up", &other.token_for("sandgate").await, &manager.token().await, api.admin_token()] {
         assert_eq!(push(token).await, 401);
     }

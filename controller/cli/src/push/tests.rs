@@ -7,7 +7,7 @@ use crate::args::{Cli, Command, Push};
 fn parse(words: &str) -> Result<Push, String> {
     let words = ["sandgate", "push"].into_iter().chain(words.split_whitespace());
     match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
-        Command::Push(push) => Ok(push),
+        Command::Push(push) => Ok(*push),
         _ => unreachable!("the words say push"),
     }
 }

@@ -3,6 +3,8 @@
 //! An object that its provider cannot read, or that the table cannot take, is **deleted at its version**: an older
 //! route of it may lead to the wrong place, and nobody can tell. It is counted and named; the others go on. It comes
 //! back with its next readable version.
+//!
+//! An address outside the pod ranges is taken away, counted and named: the object is known and not routed to.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,11 +21,13 @@ use super::head::Head;
 use super::notes::Notes;
 use super::provider::{Projection, Provider};
 use super::status::StatusCell;
+use crate::AddressPolicy;
 
 pub(super) struct Sink {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) writer: RouteWriter,
     pub(super) reader: RouteReader,
+    pub(super) addresses: AddressPolicy,
     pub(super) scope: Scope,
     pub(super) namespace: Option<String>,
     pub(super) deadlines: Arc<Deadlines>,
@@ -64,6 +68,10 @@ impl Sink {
         observation.key.clone_from(&head.key);
         observation.version.clone_from(version);
         let kept = verdict(observation.state, Capability::default()).fate == Fate::Keep;
+        if kept && let Some(ip) = self.addresses.screen(&mut observation) {
+            self.status.outside();
+            self.notes.warn(&format!("{} is not routed to: {ip} is outside the pod ranges", head.key));
+        }
         let id = (relist.is_some() && kept).then(|| observation.id.clone());
         let outcome = match relist {
             Some(relist) => relist.observe(observation),

@@ -97,6 +97,8 @@ pub struct ScopeStatus {
     pub unreadable: u64,
     /// The last of them, each with what is wrong.
     pub unreadable_names: VecDeque<Arc<str>>,
+    /// Observations whose address is outside the pod ranges.
+    pub outside: u64,
     /// How often the API server's versions went back.
     pub rewinds: u64,
     /// Objects not served since then, because the table knows a newer version of them.
@@ -165,6 +167,7 @@ impl StatusCell {
                 error: None,
                 unreadable: 0,
                 unreadable_names: VecDeque::new(),
+                outside: 0,
                 rewinds: 0,
                 held_back: 0,
             }),
@@ -208,6 +211,10 @@ impl StatusCell {
 
     pub(super) fn set_objects(&self, objects: u64) {
         self.objects.store(objects, Ordering::Relaxed);
+    }
+
+    pub(super) fn outside(&self) {
+        self.update(|status| status.outside += 1);
     }
 
     pub(super) fn unreadable(&self, what: &str) {

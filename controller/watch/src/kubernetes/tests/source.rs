@@ -159,7 +159,7 @@ impl Drop for Running {
 pub(super) fn object(name: &str, version: u64) -> serde_json::Value {
     json!({
         "metadata": { "name": name, "namespace": "n", "uid": format!("uid-{name}"), "resourceVersion": version.to_string() },
-        "ip": "127.0.0.1",
+        "ip": "10.0.0.1",
     })
 }
 

@@ -48,7 +48,9 @@ impl Authority {
     pub(crate) fn server(&self, rest: Value) -> Value {
         let (certificate, key) = self.issue("gateway.test");
         let mut tls = json!({ "certificate": certificate, "key": key });
-        tls.as_object_mut().unwrap().append(&mut rest.as_object().unwrap().clone());
+        if let (Value::Object(tls), Value::Object(mut rest)) = (&mut tls, rest) {
+            tls.append(&mut rest);
+        }
         tls
     }
 }

@@ -35,7 +35,7 @@ async fn everything_the_message_says_is_in_the_route() {
     let route = plane.reader.get("team--demo").unwrap();
     assert_eq!(route.key().to_string(), "openkruise:team/demo");
     assert_eq!(route.version().to_string(), "18446744073709551616");
-    assert_eq!((route.uid().as_str(), route.owner().as_str()), ("u-1".into(), "alice".into()));
+    assert_eq!((route.uid().as_str(), route.owner().as_str()), ("u-1", "alice"));
     assert_eq!(route.authority(80).as_str(), "127.1.2.3:80");
     assert!(route.require_traffic_auth() && route.token().unwrap().matches(b"s3cret"));
 }
