@@ -1,5 +1,6 @@
 //! Medians and quartiles of rounds, percentiles of samples.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A value below which `percent` of the samples are: the sample itself, not an interpolation. `samples` is put in order.
@@ -44,6 +45,16 @@ impl fmt::Display for Spread {
     }
 }
 
+/// Combines each round's value with the base's of the same round. A round that only one of them has is left out.
+pub fn paired(
+    values: &BTreeMap<usize, f64>,
+    base: &BTreeMap<usize, f64>,
+    combine: impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
+    let both = values.iter().filter_map(|(round, &value)| base.get(round).map(|&base| combine(value, base)));
+    both.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +74,23 @@ mod tests {
     fn a_spread_has_its_median_between_its_quartiles() {
         let spread = Spread::of(&[5.0, 1.0, 4.0, 2.0, 3.0, 6.0, 8.0, 7.0]);
         assert_eq!(spread, Spread { median: 4.0, low: 2.0, high: 6.0 });
+    }
+
+    #[test]
+    fn rounds_are_paired_by_their_number_and_a_lonely_one_is_left_out() {
+        let values = BTreeMap::from([(0, 8.0), (1, 30.0), (3, 5.0)]);
+        let base = BTreeMap::from([(0, 10.0), (1, 20.0), (2, 7.0)]);
+        assert_eq!(paired(&values, &base, |value, base| value / base), [0.8, 1.5]);
+        assert_eq!(paired(&values, &base, |value, base| value - base), [-2.0, 10.0]);
+    }
+
+    #[test]
+    fn a_ratio_of_pairs_does_not_see_a_drift_that_both_had() {
+        // The machine halves its speed in the middle of the run; the contender is at nine tenths throughout.
+        let base: BTreeMap<usize, f64> =
+            (0..20).map(|round| (round, if round < 10 { 100.0 } else { 50.0 })).collect();
+        let values = base.iter().map(|(&round, value)| (round, value * 0.9)).collect();
+        let spread = Spread::of(&paired(&values, &base, |value, base| value / base));
+        assert!((spread.median - 0.9).abs() < 1e-9 && spread.high - spread.low < 1e-9);
     }
 }
