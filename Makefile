@@ -66,9 +66,25 @@ failpoints:
 deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser. Go: see tests/apiserver/build.
 	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium
 
+bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
+	$(BENCH) run --out benches/results/gateway $(ARGS)
+	$(BENCH) hook --out benches/results/gateway
+	$(BENCH) report --out benches/results/gateway --readme benches/README.md
+
+bench-quick: bench-build ## The same in three minutes, for a look
+	$(BENCH) run --quick --fresh --out $(BUILT)/bench-quick $(ARGS)
+
+bench-build: module
+	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip
+	cargo build --profile module --locked -p envoy-proxy-dynamic-modules-rust-sdk --example noop
+	cargo build --release --locked -p sandgate-benches --bin gateway
+	cargo build --locked -p sandgate
+
+BENCH = SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" SANDGATE_NOOP=$(BUILT)/module/examples/libnoop.so $(BUILT)/release/gateway
+
 deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios lint envoy apiserver failpoints deps deny
+.PHONY: help run build module test scenarios lint envoy apiserver failpoints deps bench bench-quick bench-build deny
 .NOTPARALLEL:
