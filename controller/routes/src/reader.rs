@@ -46,7 +46,7 @@ impl RouteReader {
     }
 
     /// A digest of everything that readers can see, in hexadecimal: equal in any two processes that see the same, whatever brought it there
-    /// and in whatever order. It shows no token. Looks at every route, like [`page`](Self::page), and takes about a second for a million.
+    /// and in whatever order. It shows no token. Looks at every route, like [`page`](Self::page).
     pub fn digest(&self) -> String {
         digest::digest(&self.0.served)
     }
