@@ -12,7 +12,6 @@
 //! again after a wait that grows to half a minute, with jitter, or as long as the server asks. A resource that the
 //! cluster does not know yet is waited for.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -30,6 +29,7 @@ mod head;
 mod lines;
 mod list;
 mod notes;
+mod probe;
 pub(crate) mod provider;
 pub(crate) mod providers;
 mod scope;
@@ -41,6 +41,7 @@ mod timing;
 #[cfg(test)]
 mod tests;
 
+pub use probe::{Probe, ProbeError, Right, Trouble};
 use provider::Provider;
 pub use status::{KubernetesStatusReader, ListMode, ScopeState, ScopeStatus};
 
@@ -88,11 +89,7 @@ struct ScopeParts {
 impl KubernetesSource {
     /// Nothing is read or asked before [`run`](Self::run).
     pub fn new(settings: &KubernetesSettings, writer: RouteWriter) -> Self {
-        let access = Access {
-            kubeconfig: settings.kubeconfig().map(Path::to_owned),
-            context: settings.context().map(str::to_owned),
-        };
-        Self::watching(access, settings.watched(), writer)
+        Self::watching(Access::of(settings), settings.watched(), writer)
     }
 
     fn watching(access: Access, watched: &[Watched], writer: RouteWriter) -> Self {

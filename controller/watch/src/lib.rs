@@ -24,7 +24,10 @@ pub use file::{
 };
 pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
-pub use kubernetes::{KubernetesSource, KubernetesStatusReader, ListMode, ScopeState, ScopeStatus, Watched};
+pub use kubernetes::{
+    KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
+    Trouble, Watched,
+};
 pub use peer::{HmacKey, MessageError, Receiver, RefreshStatus, RefreshStatusReader, RouteMessage};
 pub use push::{
     Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,

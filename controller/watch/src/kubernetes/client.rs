@@ -6,12 +6,12 @@
 //!
 //! **Blocking work** (files, credential plugins) happens on a blocking thread.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use http::header::{ACCEPT, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -23,6 +23,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::error::Failure;
 use super::head::Status;
 use super::timing::Timing;
+use crate::settings::KubernetesSettings;
 
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -68,9 +69,18 @@ impl Api {
 
     /// Asks for `path`. The body is still to come.
     pub(super) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(Method::GET, path, Vec::new()).await
+    }
+
+    /// Asks with a JSON text.
+    pub(super) async fn post(&self, path: &str, json: Vec<u8>) -> Result<Answer, Failure> {
+        self.send(Method::POST, path, json).await
+    }
+
+    async fn send(&self, method: Method, path: &str, json: Vec<u8>) -> Result<Answer, Failure> {
         self.wait_for_the_rate().await;
         let (number, client) = self.client().await?;
-        let answer = self.ask(&client, path).await;
+        let answer = self.ask(&client, method, path, json).await;
         if let Err(failure) = &answer
             && failure.doubts_the_client()
         {
@@ -83,11 +93,23 @@ impl Api {
         answer
     }
 
-    async fn ask(&self, client: &Client, path: &str) -> Result<Answer, Failure> {
-        let request = Request::get(path)
+    async fn ask(
+        &self,
+        client: &Client,
+        method: Method,
+        path: &str,
+        json: Vec<u8>,
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("sandgate/", env!("CARGO_PKG_VERSION")))
-            .body(Body::empty())
+            .header(USER_AGENT, concat!("sandgate/", env!("CARGO_PKG_VERSION")));
+        if !json.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let request = request
+            .body(Body::from(json))
             .map_err(|error| Failure::Access(format!("cannot ask for {path}: {error}")))?;
         let wait = self.timing.response;
         let response = timeout(wait, client.send(request)).await.map_err(|_| Failure::Silent(wait))?;
@@ -138,6 +160,13 @@ impl Api {
 }
 
 impl Access {
+    pub(super) fn of(settings: &KubernetesSettings) -> Self {
+        Access {
+            kubeconfig: settings.kubeconfig().map(Path::to_owned),
+            context: settings.context().map(str::to_owned),
+        }
+    }
+
     async fn client(&self, response: Duration) -> Result<Client, Failure> {
         let mut config = self.config().await?;
         // Our own waits are by scope, with jitter, and visible in the status.
@@ -148,7 +177,7 @@ impl Access {
     }
 
     /// What is configured; else that of the pod we run in; else what `kubectl` would use.
-    async fn config(&self) -> Result<Config, Failure> {
+    pub(super) async fn config(&self) -> Result<Config, Failure> {
         let options = KubeConfigOptions { context: self.context.clone(), cluster: None, user: None };
         if let Some(path) = &self.kubeconfig {
             let failure = |error| Failure::kubeconfig(Some(path), &error);

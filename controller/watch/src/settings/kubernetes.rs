@@ -41,6 +41,13 @@ impl KubernetesSettings {
         self.open_after
     }
 
+    /// The same cluster, and other objects of it.
+    #[must_use]
+    pub fn watching(mut self, watched: Vec<Watched>) -> Self {
+        self.watched = watched;
+        self
+    }
+
     /// What is watched.
     pub fn watched(&self) -> &[Watched] {
         &self.watched
