@@ -16,11 +16,11 @@ use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteReader, RouteT
 use crate::failure::{Doing as _, Failure, Result};
 use crate::fleet::{SIDE, Walk, address, host, id};
 
-const REQUESTS: usize = 50_000;
+const REQUESTS: usize = 20_000;
 const SIZES: [usize; 2] = [1_000, 100_000];
 /// A million routes under callgrind take minutes to fill.
 const TIMED_SIZES: [usize; 3] = [1_000, 100_000, 1_000_000];
-const RUNS: usize = 3;
+const RUNS: usize = 2;
 const TIMED_RUNS: usize = 15;
 
 /// How a request names its sandbox, and what becomes of it.

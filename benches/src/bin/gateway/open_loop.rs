@@ -108,6 +108,7 @@ struct Client {
     walk: Walk,
     head: String,
     tail: String,
+    port: u16,
     refused: bool,
     answered: u64,
     bad: u64,
@@ -132,6 +133,7 @@ impl Client {
             walk: questions.walk(),
             head,
             tail,
+            port: questions.port,
             refused: questions.refused(),
             answered: 0,
             bad: 0,
@@ -229,8 +231,7 @@ impl Client {
     }
 
     fn reconnect(&mut self, at: usize) -> Result<()> {
-        let port = self.connections[at].stream.peer_addr().map(|peer| peer.port());
-        self.connections[at] = Connection::new(port.doing("asking for the port")?)?;
+        self.connections[at] = Connection::new(self.port)?;
         let stream = &self.connections[at].stream;
         stream.set_nonblocking(true).doing("not blocking")?;
         epoll::add(&self.poll, stream, EventData::new_u64(at as u64), EventFlags::IN).doing("polling")

@@ -63,6 +63,26 @@ fn a_request_that_had_to_wait_for_a_connection_counts_its_wait() {
 }
 
 #[test]
+fn a_gateway_that_closes_after_each_answer_is_asked_on_new_connections() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            thread::spawn(move || {
+                if matches!(stream.read(&mut [0; 1024]), Ok(1..)) {
+                    let _ = stream
+                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                }
+            });
+        }
+    });
+    let answers = run(&questions(port, 0.5), 100).expect("a run");
+    assert_eq!(answers.requests + answers.failed, 50);
+    assert!(answers.requests > 0, "{answers:?}");
+}
+
+#[test]
 fn a_status_that_was_not_expected_is_a_failure() {
     let port = server(|_| Duration::ZERO);
     let asked = Questions { asked: Asked::Unknown, ..questions(port, 0.1) };
