@@ -30,9 +30,15 @@ pub(super) async fn apply(client: &Client, object: &Value) {
 /// The same for an object whose definition was installed a moment ago.
 pub(super) async fn apply_when_served(client: &Client, object: &Value) {
     let what = format!("{} is served", object["kind"]);
-    eventually(&what, DEADLINE, async || match try_apply(client, object).await {
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405 | 429) => None,
-        done => Some(done.unwrap_or_else(|e| panic!("{what}: {e}"))),
+    eventually(&what, DEADLINE, async || {
+        let done = try_apply(client, object).await;
+        if let Err(kube::Error::Api(status)) = &done
+            && matches!(status.code, 404 | 405 | 429)
+        {
+            return None;
+        }
+        done.unwrap_or_else(|e| panic!("{what}: {e}"));
+        Some(())
     })
     .await;
 }

@@ -240,7 +240,7 @@ async fn two_gateways_come_to_equal_tables_whatever_way_they_came() {
     for (n, kind) in super::KINDS.into_iter().enumerate() {
         let name = |what: &str| format!("{}-{what}-of-{namespace}", kind.provider());
         let ip = format!("127.3.{n}.1");
-        let [gone, paused, moved] = ["gone", "paused", "moved"].map(|what| name(what));
+        let [gone, paused, moved] = ["gone", "paused", "moved"].map(name);
         kind.draft(&api, &namespace, &gone).running(&*ip).create().await.delete().await;
         kind.draft(&api, &namespace, &paused).running(&*ip).create().await.pause().await;
         wire.cut_running();
