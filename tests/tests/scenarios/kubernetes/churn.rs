@@ -18,7 +18,8 @@
 //! # Seeds
 //! `SANDGATE_SEED` makes every choice of the drivers again: what happens to which sandbox at which address, in which
 //! order within one driver, and how the wire breaks. A failure prints its seed. How drivers, clients and gateway
-//! interleave is the machine's; a rare failure may take several runs of its seed.
+//! interleave is the machine's; a rare failure may take several runs of its seed. Without a seed a slow machine does
+//! less of the same in the same time; with one, every step is made.
 
 mod client;
 mod driver;
@@ -26,8 +27,10 @@ mod ledger;
 mod tenant;
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use kube::api::{Api, DynamicObject, ListParams};
 use sandgate_routes::{Capability, Fate, verdict};
 use sandgate_tests::Gateway;
@@ -46,20 +49,25 @@ const DRIVERS: usize = 6;
 /// Addresses and names of each driver.
 const ADDRESSES: usize = 4;
 const NAMES: usize = 40;
-/// What each driver does: so much on a good wire, and so much on a bad one.
+/// What each driver does: so much on a good wire, and so much on a bad one, and how long each may take.
 const STEPS: [usize; 2] = [60, 60];
+const BUDGET: Duration = Duration::from_secs(8);
 const CLIENTS: usize = 4;
 
 /// Prints the seed when the scenario fails.
-struct Seed(u64);
+struct Seed {
+    seed: u64,
+    /// Whether it is one that is to be made again, whole.
+    given: bool,
+}
 
 impl Seed {
     fn choose() -> Self {
         match std::env::var("SANDGATE_SEED") {
-            Ok(text) => Self(text.parse().expect("SANDGATE_SEED is a number")),
+            Ok(text) => Self { seed: text.parse().expect("SANDGATE_SEED is a number"), given: true },
             Err(_) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Self(u64::from(now.subsec_nanos()) ^ (now.as_secs() << 20))
+                Self { seed: u64::from(now.subsec_nanos()) ^ (now.as_secs() << 20), given: false }
             }
         }
     }
@@ -68,7 +76,7 @@ impl Seed {
 impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("--- this was SANDGATE_SEED={} ---", self.0);
+            eprintln!("--- this was SANDGATE_SEED={} ---", self.seed);
         }
     }
 }
@@ -127,7 +135,7 @@ async fn no_stranger_ever_answers_and_the_table_comes_to_be_the_cluster() {
         name: format!("{namespace}-{number}"),
     });
     let names: Arc<[Name]> = names.collect();
-    let clients = Clients::start(CLIENTS, gateway.address(), &namespace, &names, &ledger, seed.0);
+    let clients = Clients::start(CLIENTS, gateway.address(), &namespace, &names, &ledger, seed.seed);
 
     let mut sentinels = Vec::new();
     for kind in KINDS {
@@ -142,36 +150,50 @@ async fn no_stranger_ever_answers_and_the_table_comes_to_be_the_cluster() {
             own: number * NAMES..(number + 1) * NAMES,
             addresses: tenants[number * ADDRESSES..(number + 1) * ADDRESSES].iter().map(Tenant::ip).collect(),
             first: number * ADDRESSES,
+            scope: number % KINDS.len(),
             free: (0..ADDRESSES).collect(),
             alive: Default::default(),
             ledger: Arc::clone(&ledger),
             hot: Arc::clone(&clients.hot),
             wire: None,
-            random: Random::new(seed.0, number as u64 + 1),
+            random: Random::new(seed.seed, number as u64 + 1),
         })
         .collect();
     for (round, steps) in STEPS.into_iter().enumerate() {
         let mut running = JoinSet::new();
         for mut driver in drivers.drain(..) {
             driver.wire = (round > 0).then(|| Arc::clone(&wire));
+            let end = (!seed.given).then(|| Instant::now() + BUDGET);
             running.spawn(async move {
                 for _ in 0..steps {
                     driver.step().await;
+                    if end.is_some_and(|end| Instant::now() > end) {
+                        break;
+                    }
                 }
                 driver
             });
         }
-        // While they drive, what they have done becomes known to the gateway, again and again.
-        while drivers.len() < DRIVERS {
-            settle(&gateway, &sentinels, &ledger).await;
-            while let Some(driver) = running.try_join_next() {
+        let done = AtomicBool::new(false);
+        let driving = async {
+            while let Some(driver) = running.join_next().await {
                 drivers.push(driver.expect("the driver came to its end"));
             }
-        }
+            done.store(true, Ordering::Relaxed);
+        };
+        // While they drive, what they have done becomes known to the gateway, again and again.
+        let settling = (0..KINDS.len()).map(async |scope| {
+            while !done.load(Ordering::Relaxed) {
+                settle(&gateway, scope, &sentinels[scope], &ledger).await;
+            }
+        });
+        tokio::join!(driving, join_all(settling));
         drivers.sort_by_key(|driver| driver.first);
     }
     wire.clear();
-    settle(&gateway, &sentinels, &ledger).await;
+    for (scope, sentinel) in sentinels.iter().enumerate() {
+        settle(&gateway, scope, sentinel, &ledger).await;
+    }
     clients.stop().await;
     ledger.assert_clean();
 
@@ -182,21 +204,17 @@ async fn no_stranger_ever_answers_and_the_table_comes_to_be_the_cluster() {
     assert_eq!(gateway.digest().await, fresh.digest().await);
     ledger.assert_clean();
     let counts = ledger.counts();
-    eprintln!("seed {}: {counts:?}", seed.0);
-    assert!(counts.answered > 300 && counts.left > 100, "too little happened: {counts:?}");
+    eprintln!("seed {}: {counts:?}", seed.seed);
+    assert!(counts.answered > 100 && counts.left > 30, "too little happened: {counts:?}");
     assert!(wire.seen().len() > 10, "the wire was never broken");
 }
 
-/// Makes what has happened so far known: when the table has a later event of every scope, it has all that came before.
-async fn settle(gateway: &Gateway, sentinels: &[Object], ledger: &Ledger) {
-    let told = ledger.take_told();
-    let touch = json!({ "metadata": { "annotations": { "example.com/touched": ledger.now().to_string() } } });
-    for sentinel in sentinels {
-        sentinel.patch(touch.clone()).await;
-    }
-    for sentinel in sentinels {
-        gateway.follows(sentinel).await;
-    }
+/// Makes what has happened so far in a scope known: when the table has a later event, it has all that came before.
+async fn settle(gateway: &Gateway, scope: usize, sentinel: &Object, ledger: &Ledger) {
+    let told = ledger.take_told(scope);
+    let touched = ledger.now().to_string();
+    sentinel.patch(json!({ "metadata": { "annotations": { "example.com/touched": touched } } })).await;
+    gateway.follows(sentinel).await;
     ledger.settled(told);
 }
 

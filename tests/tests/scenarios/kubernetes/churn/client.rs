@@ -1,4 +1,5 @@
-//! Clients that ask for one sandbox after the other, most often for those that something has just happened to.
+//! Clients that ask for one sandbox after the other, most often for those that something has just happened to, or
+//! that have just left an address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,10 +45,11 @@ impl Clients {
             running.spawn(async move {
                 let mut client = Client::http1(gateway).await.expect("connect to the gateway");
                 while !stop.load(Ordering::Relaxed) {
-                    let at = if random.one_in(4) {
-                        random.below(names.len())
-                    } else {
-                        random.pick(&*hot).load(Ordering::Relaxed)
+                    let suspect = if random.one_in(2) { ledger.suspect(&mut random) } else { None };
+                    let at = match suspect {
+                        Some(suspect) => suspect,
+                        None if random.one_in(4) => random.below(names.len()),
+                        None => random.pick(&*hot).load(Ordering::Relaxed),
                     };
                     ask(&mut client, &names[at], &namespace, &ledger, &mut random).await;
                 }

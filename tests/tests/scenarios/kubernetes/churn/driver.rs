@@ -29,6 +29,8 @@ pub(super) struct Driver {
     /// Its addresses, and the ledger's number of the first.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) first: usize,
+    /// The scope of the gateway that its objects are in.
+    pub(super) scope: usize,
     /// Free addresses. The one that was freed last is taken first.
     pub(super) free: Vec<usize>,
     pub(super) alive: BTreeMap<usize, Life>,
@@ -140,13 +142,13 @@ impl Driver {
 
     /// The API server knows by now: of a departure that was earlier, or of one that is now.
     fn told(&self, early: Option<Departure>, at: usize) {
-        self.ledger.told(early.unwrap_or_else(|| self.leave(at)));
+        self.ledger.told(self.scope, early.unwrap_or_else(|| self.leave(at)));
     }
 
     async fn create(&mut self, name: usize, at: usize) {
         let Name { kind, name: text } = &self.names[name];
         let object = kind.draft(&self.api, &self.namespace, text).create().await;
-        self.ledger.named(object.uid(), text);
+        self.ledger.named(object.uid(), name, text);
         self.alive.insert(name, Life { object, at: None, failed: false });
         self.settle_at(name, at).await;
     }

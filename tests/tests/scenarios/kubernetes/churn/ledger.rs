@@ -1,8 +1,13 @@
 //! Who is where, who was, and since when the gateway must know that they left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use super::Random;
+use crate::kubernetes::KINDS;
+
+const SUSPECTS: usize = 12;
 
 /// Nanoseconds since the scenario began.
 pub(super) type Moment = u64;
@@ -44,10 +49,13 @@ struct Address {
 
 #[derive(Default)]
 struct Inner {
-    /// What the object of a UID is called.
-    names: HashMap<String, String>,
+    /// What the object of a UID is called, and the number of that name.
+    names: HashMap<String, (usize, String)>,
+    /// The names of which a departure became known last.
+    suspects: VecDeque<usize>,
     addresses: Vec<Address>,
-    told: Vec<Departure>,
+    /// By the scope of the gateway that will hear of them.
+    told: [Vec<Departure>; KINDS.len()],
     departures: u64,
     counts: Counts,
     violations: Vec<String>,
@@ -73,8 +81,8 @@ impl Ledger {
     }
 
     /// An object was made.
-    pub(super) fn named(&self, uid: &str, name: &str) {
-        self.lock().names.insert(uid.to_owned(), name.to_owned());
+    pub(super) fn named(&self, uid: &str, number: usize, name: &str) {
+        self.lock().names.insert(uid.to_owned(), (number, name.to_owned()));
     }
 
     /// A sandbox has an address from now on. Called before the object says so.
@@ -96,13 +104,13 @@ impl Ledger {
     }
 
     /// The API server has been told of a departure.
-    pub(super) fn told(&self, departure: Departure) {
-        self.lock().told.push(departure);
+    pub(super) fn told(&self, scope: usize, departure: Departure) {
+        self.lock().told[scope].push(departure);
     }
 
-    /// Departures that the API server knows of, to be given to [`Ledger::settled`].
-    pub(super) fn take_told(&self) -> Vec<Departure> {
-        std::mem::take(&mut self.lock().told)
+    /// Departures of a scope that the API server knows of, to be given to [`Ledger::settled`].
+    pub(super) fn take_told(&self, scope: usize) -> Vec<Departure> {
+        std::mem::take(&mut self.lock().told[scope])
     }
 
     /// The table has these, so from this moment on they must be obeyed. Not those that have returned since.
@@ -114,14 +122,23 @@ impl Ledger {
             if *presence == Presence::Leaving(number) {
                 *presence = Presence::Left(now);
                 inner.counts.left += 1;
+                let (number, _) = inner.names[&uid];
+                inner.suspects.push_front(number);
+                inner.suspects.truncate(SUSPECTS);
             }
         }
+    }
+
+    /// A name of which a departure became known a moment ago: if the gateway has not obeyed, it shows here.
+    pub(super) fn suspect(&self, random: &mut Random) -> Option<usize> {
+        let inner = self.lock();
+        (!inner.suspects.is_empty()).then(|| inner.suspects[random.below(inner.suspects.len())])
     }
 
     /// A request has arrived at an address. Says whether the tenant may answer it.
     pub(super) fn request(&self, address: usize, uid: &str, asked: &str, started: Moment) -> bool {
         let mut inner = self.lock();
-        let named = inner.names.get(uid).cloned().unwrap_or_default();
+        let (_, named) = inner.names.get(uid).cloned().unwrap_or_default();
         let (tenant, presence) = {
             let address = &inner.addresses[address];
             (address.tenant.as_deref() == Some(uid), address.been.get(uid).copied())
