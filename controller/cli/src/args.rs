@@ -17,7 +17,8 @@ use sandgate_watch::PeerAddress;
 Start here:
   sandgate run                      a gateway with two demo sandboxes, and the curl lines to try it
   sandgate run --routes FILE        a gateway to sandboxes of your own
-  sandgate explain --routes FILE URL   which sandbox a request addresses, and what would happen to it"
+  sandgate explain --routes FILE URL   which sandbox a request addresses, and what would happen to it
+  sandgate check                    whether a gateway could watch your cluster, and what is missing"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -30,6 +31,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Routes(Routes),
     Push(Box<Push>),
+    Check(Check),
     /// Print where the Envoy is that this version is made for, installing it into the cache if need be
     Envoy,
     #[command(name = "__exec", hide = true)]
@@ -275,6 +277,55 @@ pub(crate) struct Push {
     #[arg(long, default_value_t = 2000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     pub(crate) deadline: u64,
     /// Answer in JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Connect to a cluster as a gateway would, and say line by line what works and what helps where it does not.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  sandgate check
+      Your kubectl's cluster (in a pod: the pod's own), all three kinds of sandboxes.
+  sandgate check --config gateway.yaml
+      Exactly what `sandgate run --config gateway.yaml` would watch.
+  sandgate check --provider openkruise --namespace team-a --kubeconfig gateway.kubeconfig
+      With the credentials that the gateway will have: yours may do more than it may.
+  sandgate check --json | jq -r '.checks[] | select(.mark == \"fail\") | .hint'
+
+What is looked at, in this order:
+  API server    whether it can be reached, its certificate, its version
+  identity      who it takes you for
+  definition    whether it serves the kind, in the version that is read
+  rights        to list and to watch, in each namespace or in all; a hint names the file of envoy/deploy/rbac to apply
+  list          one complete list, read by the gateway's own code: how, how many objects, how long
+  sandboxes     how many are in which state; only running ones are served
+  unreadable    objects that have no route, and which field is to blame
+
+Nothing in the cluster is changed, and no token is shown.
+
+Exit code: 0 if a gateway would work (there may be warnings), 1 if something failed, 2 if the command line or a file
+is wrong.")]
+pub(crate) struct Check {
+    /// The config file given to `sandgate run`: its gateway.kubernetes section is checked
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A kubeconfig, instead of the configured one [default: the pod's own access, else KUBECONFIG or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Only this provider: openkruise, agent-sandbox, opensandbox, or one of the config; may be repeated
+    #[arg(long = "provider", value_name = "NAME")]
+    pub(crate) providers: Vec<String>,
+    /// Only this namespace; may be repeated
+    #[arg(long = "namespace", short = 'n', value_name = "NAME")]
+    pub(crate) namespaces: Vec<String>,
+    /// How long one answer may take; a list may take longer, as long as objects arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+    /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

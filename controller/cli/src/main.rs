@@ -1,5 +1,6 @@
 //! The `sandgate` command: what a person types. `run` starts a gateway, `explain` says what it would do with a request,
-//! `routes` lists what it knows, `push` tells gateways of a route, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
+//! `routes` lists what it knows, `push` tells gateways of a route, `check` says whether one could watch a cluster, `envoy` installs
+//! the Envoy it needs. The decisions are the gateway's own code; nothing
 //! here decides about a request.
 
 #![forbid(unsafe_code)]
@@ -10,6 +11,7 @@ use clap::Parser;
 
 mod admin;
 mod args;
+mod check;
 mod config;
 mod explain;
 mod failure;
@@ -47,6 +49,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Explain(explain) => explain::explain(explain).await,
             Command::Routes(routes) => routes::routes(routes).await,
             Command::Push(push) => push::push(&push).await,
+            Command::Check(args) => check::check(args).await,
             Command::Envoy => run::pinned_envoy().await,
             Command::Exec(_) => unreachable!("handled above"),
         }

@@ -9,6 +9,7 @@ mod admin;
 mod apiserver;
 mod auth;
 mod browser;
+mod check;
 mod cli;
 mod config;
 mod explain;
