@@ -156,6 +156,7 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
         },
         "sources": sources(gateway),
         "refresh": gateway.refresh_status().as_ref().map(refresh),
+        "clusters": crate::cluster::status(),
         "panics": gateway.panics.load(Ordering::Relaxed),
         "uptimeSeconds": gateway.made.elapsed().as_secs(),
     });

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sandgate_routes::{RouteReader, RouteTable, RouteWriter};
+use sandgate_routes::{Changes, RouteReader, RouteTable, RouteWriter};
 use sandgate_watch::{
     FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
     RefreshStatus, RefreshStatusReader, Settings,
@@ -168,6 +168,11 @@ impl Gateway {
             let _ = thread.join();
             self.announcer.set(None);
         }
+    }
+
+    /// Subscribes to the changes of the table.
+    pub(crate) fn subscribe(&self, capacity: usize) -> Changes {
+        self.writer.subscribe(capacity)
     }
 
     /// What the routes file last did, if there is one.

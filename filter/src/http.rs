@@ -1,38 +1,44 @@
 //! The HTTP filter: one request on one worker.
 //!
-//! `on_request_headers` is the whole of it. It reads the address, looks the sandbox up in the shared table
-//! (lock-free, nothing allocated), and either names the upstream for the ORIGINAL_DST cluster or answers on
-//! the spot. Bodies, responses and upgrades never pass through the module.
+//! `on_request_headers` reads the address, looks the sandbox up in the shared table (lock-free, nothing allocated), and
+//! either answers on the spot or lets the request through to the sandbox's host; see [`cluster`](crate::cluster) for what
+//! a host is. A request whose host is not there yet is held; when the filter is told of it, everything is decided again.
+//! Bodies and upgrades never pass through the module.
 //!
-//! The upstream travels as typed filter state, which no client can set; `x-envoy-original-dst-host` and the
-//! module's own header are removed from every request before anything else, addressed or not.
+//! On the way back the filter looks only at answers that Envoy gives itself because the sandbox could not be reached, and
+//! puts the reason in their place. A request that ends with its sandbox is answered here as well, in `on_scheduled`.
+//!
+//! `x-envoy-original-dst-host` and the module's own header are removed from every request before anything else, addressed
+//! or not. Where the request goes travels as filter state, which no client can set.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_on_http_filter_request_headers_status as HeadersStatus;
+use envoy_proxy_dynamic_modules_rust_sdk::abi::{
+    envoy_dynamic_module_type_http_filter_stream_reset_reason as ResetReason,
+    envoy_dynamic_module_type_on_http_filter_local_reply_status as LocalReplyStatus,
+    envoy_dynamic_module_type_on_http_filter_request_headers_status as HeadersStatus,
+    envoy_dynamic_module_type_on_http_filter_response_headers_status as ResponseHeadersStatus,
+};
 use envoy_proxy_dynamic_modules_rust_sdk::{
-    EnvoyHttpFilter, EnvoyHttpFilterConfig, HttpFilter, HttpFilterConfig, envoy_log_error,
+    EnvoyBuffer, EnvoyHttpFilter, EnvoyHttpFilterConfig, HttpFilter, HttpFilterConfig, envoy_log_error,
 };
 use sandgate_request::{
-    Address, Decision, FilterConfig, Headers, Recognition, Refusal, Unaddressed, decide, preferred_media,
-    recognise, reply,
+    FilterConfig, Headers, Recognition, Refusal, Trouble, preferred_media, recognise, reply,
 };
-use sandgate_routes::Route;
 
+use crate::cluster::{self, Answer, Token};
 use crate::gateway::{self, Gateway};
 
+mod failure;
+mod forward;
 mod stats;
 
+use forward::Outcome;
 use stats::Stats;
-
-/// Where ORIGINAL_DST looks first for the address to connect to.
-const UPSTREAM_ADDRESS: &[u8] = b"envoy.network.transport_socket.original_dst_address";
-/// Set on routed requests when `clear-route-cache` is on, so that Envoy's routes can match on it.
-const ROUTED: (&str, &[u8]) = ("x-sandgate-route", b"sandbox");
-/// Headers that mean something to Envoy or to us and are never a client's to send.
-const INTERNAL: [&str; 2] = ["x-envoy-original-dst-host", ROUTED.0];
 
 /// Creates the filter's config. A config that cannot be served is explained in Envoy's log and refused.
 pub(crate) fn new_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
@@ -75,105 +81,148 @@ struct Shared {
 
 impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for SharedConfig {
     fn new_http_filter(&self, _: &mut EHF) -> Box<dyn HttpFilter<EHF>> {
-        Box::new(Filter(Arc::clone(&self.0)))
+        Box::new(Filter {
+            shared: Arc::clone(&self.0),
+            stream: Cell::new(None),
+            waiting_since: Cell::new(None),
+            held: Cell::new(false),
+            answered: Cell::new(false),
+            trouble: Cell::new(None),
+        })
     }
 }
 
-struct Filter(Arc<Shared>);
+struct Filter {
+    shared: Arc<Shared>,
+    /// The request's entry among those in flight, from when it is let through until it is over.
+    stream: Cell<Option<Token>>,
+    /// When the request was first held.
+    waiting_since: Cell<Option<Instant>>,
+    /// Whether it is held now.
+    held: Cell<bool>,
+    /// Whether the client has got the beginning of an answer, or is about to.
+    answered: Cell<bool>,
+    /// Why Envoy could not reach the sandbox, between its learning so and its answer.
+    trouble: Cell<Option<Trouble>>,
+}
 
 impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
     fn on_request_headers(&self, envoy: &mut EHF, _end_of_stream: bool) -> HeadersStatus {
-        // A panic that left the hook would end the whole proxy; this request alone fails, closed.
-        match catch_unwind(AssertUnwindSafe(|| self.0.route(envoy))) {
-            Ok(status) => status,
-            Err(_) => {
-                self.0.gateway.panics.fetch_add(1, Ordering::Relaxed);
-                self.0.refuse(envoy, Refusal::Panic, None)
-            }
+        match self.decide(envoy) {
+            Outcome::GoOn => HeadersStatus::Continue,
+            Outcome::Answered => HeadersStatus::StopIteration,
+            Outcome::Held => HeadersStatus::StopAllIterationAndWatermark,
         }
+    }
+
+    fn on_scheduled(&self, envoy: &mut EHF, event: u64) {
+        if event == cluster::END {
+            self.end(envoy);
+        } else if let Some(answer) = Answer::from_event(event)
+            && self.held.replace(false)
+        {
+            self.told(envoy, answer);
+        }
+    }
+
+    fn on_local_reply(
+        &self,
+        _: &mut EHF,
+        _status: u32,
+        details: EnvoyBuffer<'_>,
+        _reset_imminent: bool,
+    ) -> LocalReplyStatus {
+        if !self.answered.get() && self.stream.get().is_some() {
+            self.trouble.set(failure::classify(details.as_slice()));
+        }
+        LocalReplyStatus::Continue
+    }
+
+    fn on_response_headers(&self, envoy: &mut EHF, _end_of_stream: bool) -> ResponseHeadersStatus {
+        self.answered.set(true);
+        let Some(trouble) = self.trouble.take() else { return ResponseHeadersStatus::Continue };
+        // Envoy's answer has not left yet: ours takes its place.
+        self.refuse(envoy, Refusal::Upstream(trouble));
+        ResponseHeadersStatus::StopIteration
+    }
+
+    fn on_stream_complete(&self, _: &mut EHF) {
+        self.leave();
     }
 }
 
-impl Shared {
-    fn route<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF) -> HeadersStatus {
-        // Envoy has chosen a route before this hook: if by a header that is the client's, it must choose again.
-        let misled = self.config.clear_route_cache() && envoy.get_request_header_value(ROUTED.0).is_some();
-        for name in INTERNAL {
-            envoy.remove_request_header(name);
+impl Drop for Filter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Filter {
+    fn decide<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF) -> Outcome {
+        // A panic that left the hook would end the whole proxy; this request alone fails, closed.
+        match catch_unwind(AssertUnwindSafe(|| self.route(envoy))) {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                self.shared.gateway.panics.fetch_add(1, Ordering::Relaxed);
+                self.answer(envoy, Refusal::Panic, None)
+            }
         }
-        #[cfg(feature = "failpoints")]
-        assert!(
-            envoy.get_request_header_value("x-sandgate-failpoint").is_none(),
-            "failpoint: panic in the request hook"
-        );
-        let address = match recognise(&RequestHeaders(envoy), &self.config) {
-            Recognition::Addressed(address) => address,
-            Recognition::Unaddressed if self.config.unaddressed() == Unaddressed::Pass => {
-                if misled {
-                    envoy.clear_route_cache();
+    }
+
+    /// A request that was held is told why it was woken.
+    fn told<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, answer: Answer) {
+        match answer {
+            Answer::DecideAgain => {
+                if let Outcome::GoOn = self.decide(envoy) {
+                    envoy.continue_decoding();
                 }
-                self.stats.passed(envoy);
-                return HeadersStatus::Continue;
             }
-            Recognition::Unaddressed => return self.refuse(envoy, Refusal::Unaddressed, None),
-            Recognition::Malformed { form, part } => {
-                return self.refuse(envoy, Refusal::Malformed { form, part }, None);
-            }
+            Answer::OverTheCap => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyPorts)),
+            Answer::TooLate => self.refuse(envoy, Refusal::Upstream(Trouble::NotAddedInTime)),
+        }
+    }
+
+    /// The sandbox is gone, and its requests end with it.
+    fn end<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF) {
+        if self.stream.get().is_none() {
+            return;
+        }
+        if self.answered.replace(true) {
+            self.shared.stats.refused(envoy, Refusal::Upstream(Trouble::Gone));
+            envoy.reset_stream(ResetReason::LocalReset, Refusal::Upstream(Trouble::Gone).details());
+        } else {
+            self.refuse(envoy, Refusal::Upstream(Trouble::Gone));
+        }
+    }
+
+    fn leave(&self) {
+        if let Some(token) = self.stream.take() {
+            cluster::leave(token);
+        }
+    }
+
+    /// Answers a request whose address has been read before: it is read again, for the words of the answer.
+    fn refuse<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, refusal: Refusal) {
+        let address = match recognise(&RequestHeaders(envoy), &self.shared.config) {
+            Recognition::Addressed(address) => Some(address),
+            _ => None,
         };
-        let reader = &self.gateway.reader;
-        let ready = reader.is_ready();
-        let table = reader.pin();
-        match decide(&address, &table, ready, &RequestHeaders(envoy), &self.config) {
-            Decision::Forward(route) => self.forward(envoy, &address, route),
-            Decision::Refuse(refusal) => self.refuse(envoy, refusal, Some(&address)),
-        }
+        self.answer(envoy, refusal, address.as_ref());
     }
 
-    fn forward<EHF: EnvoyHttpFilter>(
-        &self,
-        envoy: &mut EHF,
-        address: &Address,
-        route: &Route,
-    ) -> HeadersStatus {
-        let upstream = route.authority(address.port());
-        if !envoy.set_filter_state_typed(UPSTREAM_ADDRESS, upstream.as_bytes()) {
-            envoy_log_error!("sandgate: Envoy did not take the upstream address");
-            return self.refuse(envoy, Refusal::Panic, Some(address));
-        }
-        if address.rewrites_path() {
-            rewrite_path(envoy, address);
-        }
-        envoy.set_request_header("x-sandbox-id", route.id().as_bytes());
-        envoy.set_request_header("x-sandbox-uid", route.uid().as_bytes());
-        if self.config.clear_route_cache() {
-            envoy.set_request_header(ROUTED.0, ROUTED.1);
-            envoy.clear_route_cache();
-        }
-        self.stats.forwarded(envoy);
-        HeadersStatus::Continue
-    }
-
-    fn refuse<EHF: EnvoyHttpFilter>(
+    fn answer<EHF: EnvoyHttpFilter>(
         &self,
         envoy: &mut EHF,
         refusal: Refusal,
-        address: Option<&Address>,
-    ) -> HeadersStatus {
-        self.stats.refused(envoy, refusal);
+        address: Option<&sandgate_request::Address>,
+    ) -> Outcome {
+        self.answered.set(true);
+        self.shared.stats.refused(envoy, refusal);
         let reply = reply(refusal, address, preferred_media(&RequestHeaders(envoy)));
         let headers: Vec<(&str, &[u8])> =
             reply.headers().map(|(name, value)| (name, value.as_bytes())).collect();
         envoy.send_response(reply.status, &headers, Some(reply.body.as_bytes()), Some(reply.details));
-        HeadersStatus::StopIteration
-    }
-}
-
-/// Envoy's headers are borrowed from it, and setting one ends the borrow: the new path is copied first.
-fn rewrite_path<EHF: EnvoyHttpFilter>(envoy: &mut EHF, address: &Address) {
-    let rewritten = RequestHeaders(envoy)
-        .with(":path", |path| path.and_then(|path| address.rewrite(path)).map(|path| path.into_owned()));
-    if let Some(path) = rewritten {
-        envoy.set_request_header(":path", &path);
+        Outcome::Answered
     }
 }
 

@@ -1,11 +1,13 @@
 //! `libsandgate.so`: Sandgate inside Envoy.
 //!
-//! Two extension points, each a thin translation between Envoy's hooks and plain Rust:
+//! Three extension points, each a thin translation between Envoy's hooks and plain Rust:
 //!
 //! * [`bootstrap`] owns the process-wide [`gateway`]: the route table, the thread that keeps it true, the
 //!   admin pages and the gauges. There is one per process, whatever the number of listeners and reloads.
 //! * [`http`] runs on Envoy's workers for every request: read the address, look it up, decide, then answer
-//!   or name the upstream. What is decided lives in `sandgate-request`, which knows nothing of Envoy.
+//!   or let it through. What is decided lives in `sandgate-request`, which knows nothing of Envoy.
+//!
+//! * [`cluster`] owns the connections to sandboxes: hosts that come with requests and go with their sandbox.
 //!
 //! Nothing here may unwind into Envoy, block a worker, or log what a client sent.
 
@@ -13,6 +15,7 @@
 
 mod admin;
 mod bootstrap;
+mod cluster;
 mod gateway;
 mod http;
 mod log;
@@ -23,6 +26,7 @@ declare_all_init_functions!(
     init,
     bootstrap: bootstrap::new_config,
     http: http::new_config,
+    cluster: cluster::new_config,
 );
 
 /// Runs once for each config that loads the module; must be idempotent.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use sandgate_request::{ConfigError, FilterConfig};
+use sandgate_request::{ConfigError, FilterConfig, UpstreamConfig};
 use sandgate_watch::Settings;
 use serde_json::{Map, Value};
 
@@ -21,6 +21,8 @@ pub(crate) struct Config {
     pub(crate) filter: Value,
     /// The keys of the `gateway` section, only those that were given.
     pub(crate) gateway: Map<String, Value>,
+    /// The keys of the `cluster` section, only those that were given.
+    pub(crate) cluster: Map<String, Value>,
     /// The filter's config as the filter reads it.
     pub(crate) parsed: FilterConfig,
 }
@@ -48,7 +50,7 @@ impl Config {
                 Self::check(text, sections, base).map_err(|failure| failure.to_string())
             }
             Value::Null => Self::check(text, Map::new(), base).map_err(|failure| failure.to_string()),
-            _ => Err("1:1: expected a mapping with the keys `filter` and `gateway`".to_owned()),
+            _ => Err("1:1: expected a mapping with the keys `filter`, `gateway` and `cluster`".to_owned()),
         }
     }
 
@@ -62,12 +64,13 @@ impl Config {
             Value::Object(base) => base,
             _ => Map::new(),
         };
-        let mut gateway = Map::new();
+        let (mut gateway, mut cluster) = (Map::new(), Map::new());
         for (name, section) in sections {
             let into = match name.as_str() {
                 "filter" => &mut filter,
                 "gateway" => &mut gateway,
-                _ => return Err(wrong(&name, "unknown key, expected `filter` or `gateway`")),
+                "cluster" => &mut cluster,
+                _ => return Err(wrong(&name, "unknown key, expected `filter`, `gateway` or `cluster`")),
             };
             match section {
                 Value::Object(keys) => into.extend(keys),
@@ -82,6 +85,9 @@ impl Config {
             error @ ConfigError::TooLarge { .. } => wrong("filter", &error.to_string()),
         })?;
 
+        UpstreamConfig::parse(Value::Object(cluster.clone()).to_string().as_bytes())
+            .map_err(|error| wrong(&join("cluster", &error.key), strip_place(&error.reason)))?;
+
         // The routes file may be named on the command line instead, so that it is missing here says nothing.
         let mut settings = gateway.clone();
         if !settings.contains_key("kubernetes") {
@@ -92,7 +98,7 @@ impl Config {
             let (key, reason) = text.split_once(": ").unwrap_or(("", &text));
             wrong(&join("gateway", key), strip_place(reason))
         })?;
-        Ok(Config { filter, gateway, parsed })
+        Ok(Config { filter, gateway, cluster, parsed })
     }
 }
 

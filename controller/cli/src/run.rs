@@ -104,6 +104,7 @@ fn render(
         routes,
         filter: &config.filter,
         gateway: &config.gateway,
+        cluster: &config.cluster,
         access_log: args.access_log,
     }
     .render()

@@ -54,6 +54,15 @@ pub enum Unaddressed {
     Refuse,
 }
 
+/// How a sandbox's address is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Upstream {
+    /// Through Sandgate's own cluster.
+    Cluster,
+    /// Through a cluster of Envoy's type ORIGINAL_DST.
+    OriginalDst,
+}
+
 /// The validated config of one HTTP filter.
 #[derive(Clone, Debug)]
 pub struct FilterConfig {
@@ -65,6 +74,9 @@ pub struct FilterConfig {
     pub(crate) domains: Vec<String>,
     unaddressed: Unaddressed,
     enable_auth: bool,
+    upstream: Upstream,
+    requests_per_sandbox: u32,
+    connections_per_sandbox: u32,
     clear_route_cache: bool,
 }
 
@@ -143,6 +155,12 @@ impl FilterConfig {
                 raw::Unaddressed::Refuse => Unaddressed::Refuse,
             },
             enable_auth: raw.enable_auth,
+            upstream: match raw.upstream {
+                raw::Upstream::Cluster => Upstream::Cluster,
+                raw::Upstream::OriginalDst => Upstream::OriginalDst,
+            },
+            requests_per_sandbox: raw.limits.requests_per_sandbox.into(),
+            connections_per_sandbox: raw.limits.connections_per_sandbox.into(),
             clear_route_cache: raw.clear_route_cache,
         })
     }
@@ -155,6 +173,21 @@ impl FilterConfig {
     /// Whether access tokens are checked, for every dialect.
     pub fn enable_auth(&self) -> bool {
         self.enable_auth
+    }
+
+    /// How a sandbox's address is connected to.
+    pub fn upstream(&self) -> Upstream {
+        self.upstream
+    }
+
+    /// How many requests one sandbox may have in flight.
+    pub fn requests_per_sandbox(&self) -> u32 {
+        self.requests_per_sandbox
+    }
+
+    /// How many connections of one sandbox may be in use.
+    pub fn connections_per_sandbox(&self) -> u32 {
+        self.connections_per_sandbox
     }
 
     /// Whether the route is chosen anew once the request is known to go to a sandbox.

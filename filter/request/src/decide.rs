@@ -9,7 +9,7 @@ mod tests;
 
 use sandgate_routes::{Capability, Pinned, Route, Service, State, verdict};
 
-use crate::{Address, Dialect, FilterConfig, Form, Headers, Part};
+use crate::{Address, Dialect, FilterConfig, Form, Headers, Part, Trouble};
 
 /// The header with the access token.
 pub const ACCESS_TOKEN: &str = "x-access-token";
@@ -51,6 +51,8 @@ pub enum Refusal {
     },
     /// The request addresses no sandbox and the config refuses those.
     Unaddressed,
+    /// The sandbox was not reached, or not to the end.
+    Upstream(Trouble),
     /// The gateway failed.
     Panic,
 }
@@ -67,6 +69,7 @@ impl Refusal {
             Self::Unauthorized => 401,
             Self::Malformed { .. } => 400,
             Self::Unaddressed => 404,
+            Self::Upstream(trouble) => trouble.status(),
             Self::Panic => 500,
         }
     }
@@ -82,6 +85,7 @@ impl Refusal {
             Self::JwtVerifierNotReady => "jwt_verifier_not_ready",
             Self::Malformed { part, .. } => part.details(),
             Self::Unaddressed => "not_addressed",
+            Self::Upstream(trouble) => trouble.details(),
             Self::Panic => "sandgate_panic",
         }
     }

@@ -15,13 +15,17 @@ mod explain;
 mod headers;
 mod recognise;
 mod reply;
+mod trouble;
+mod upstream;
 
 pub use crate::{
     address::{Address, Dialect, Form, Part},
-    config::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed},
+    config::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed, Upstream},
     decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide},
     explain::{Step, StepOutcome, explain},
     headers::Headers,
     recognise::{Recognition, recognise},
     reply::{Escaped, Media, Reply, preferred_media, reply},
+    trouble::Trouble,
+    upstream::{Ending, TlsRule, UpstreamConfig, UpstreamError},
 };

@@ -109,7 +109,7 @@ pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply
     };
     let status = refusal.status(dialect);
     let details = refusal.details();
-    let (title, message) = words(refusal, dialect);
+    let (title, message) = words(refusal, dialect, address.map(Address::port));
     let body = Body {
         code: status,
         reason: details,
@@ -147,6 +147,7 @@ fn grpc_status(refusal: Refusal) -> &'static str {
         Refusal::Panic => "13",
         Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
         Refusal::Unauthorized => "16",
+        Refusal::Upstream(trouble) => trouble.grpc_status(),
     }
 }
 
@@ -155,12 +156,13 @@ fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
     match refusal {
         Refusal::NotReady => Some("1"),
         Refusal::NotRunning(State::Creating) if status == 503 => Some("1"),
+        Refusal::Upstream(trouble) => trouble.retry_after(),
         _ => None,
     }
 }
 
 /// A title, and what happened and what to do.
-fn words(refusal: Refusal, dialect: Option<Dialect>) -> (&'static str, String) {
+fn words(refusal: Refusal, dialect: Option<Dialect>, port: Option<u16>) -> (&'static str, String) {
     let fixed = |title, message: &str| (title, message.to_owned());
     match refusal {
         Refusal::NotReady => fixed(
@@ -219,6 +221,7 @@ fn words(refusal: Refusal, dialect: Option<Dialect>) -> (&'static str, String) {
             "Nothing in the host, the headers or the path of this request names a sandbox, and this gateway serves \
              nothing else. Check the address.",
         ),
+        Refusal::Upstream(trouble) => trouble.words(port),
         Refusal::Panic => fixed(
             "The gateway failed",
             "The gateway failed on this request; it did not reach the sandbox. This is a defect: \

@@ -1,16 +1,17 @@
 //! One plain counter for each outcome: a labelled counter costs twenty times as much on the request path.
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCounterId, EnvoyHttpFilter, EnvoyHttpFilterConfig};
-use sandgate_request::Refusal;
+use sandgate_request::{Refusal, Trouble};
 
 pub(super) struct Stats {
     forwarded: EnvoyCounterId,
     passed: EnvoyCounterId,
+    held: EnvoyCounterId,
     refused: [EnvoyCounterId; REFUSED.len()],
 }
 
 /// Counter names of refusals, by [`slot`].
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 18] = [
     "rq_malformed",
     "rq_unaddressed",
     "rq_not_ready",
@@ -20,6 +21,15 @@ const REFUSED: [&str; 9] = [
     "rq_unauthorized",
     "rq_jwt_verifier_not_ready",
     "panics",
+    "rq_sandbox_gone",
+    "rq_port_closed",
+    "rq_connect_timeout",
+    "rq_connect_failed",
+    "rq_too_many_ports",
+    "rq_too_many_requests",
+    "rq_too_many_connections",
+    "rq_wait_timeout",
+    "rq_no_sandbox_cluster",
 ];
 
 fn slot(refusal: Refusal) -> usize {
@@ -33,6 +43,17 @@ fn slot(refusal: Refusal) -> usize {
         Refusal::Unauthorized => 6,
         Refusal::JwtVerifierNotReady => 7,
         Refusal::Panic => 8,
+        Refusal::Upstream(trouble) => match trouble {
+            Trouble::Gone => 9,
+            Trouble::PortClosed => 10,
+            Trouble::ConnectTimeout => 11,
+            Trouble::ConnectFailed => 12,
+            Trouble::TooManyPorts => 13,
+            Trouble::TooManyRequests => 14,
+            Trouble::TooManyConnections => 15,
+            Trouble::NotAddedInTime => 16,
+            Trouble::NoCluster => 17,
+        },
     }
 }
 
@@ -44,7 +65,12 @@ impl Stats {
         for (id, name) in refused.iter_mut().zip(REFUSED) {
             *id = counter(name)?;
         }
-        Ok(Self { forwarded: counter("rq_forwarded")?, passed: counter("rq_passed")?, refused })
+        Ok(Self {
+            forwarded: counter("rq_forwarded")?,
+            passed: counter("rq_passed")?,
+            held: counter("rq_held")?,
+            refused,
+        })
     }
 
     pub(super) fn forwarded<EHF: EnvoyHttpFilter>(&self, envoy: &EHF) {
@@ -53,6 +79,10 @@ impl Stats {
 
     pub(super) fn passed<EHF: EnvoyHttpFilter>(&self, envoy: &EHF) {
         bump(envoy, self.passed);
+    }
+
+    pub(super) fn held<EHF: EnvoyHttpFilter>(&self, envoy: &EHF) {
+        bump(envoy, self.held);
     }
 
     pub(super) fn refused<EHF: EnvoyHttpFilter>(&self, envoy: &EHF, refusal: Refusal) {

@@ -25,8 +25,8 @@ fn sections_are_laid_over_the_shipped_config() {
 #[test]
 fn every_mistake_has_a_place_and_a_key() {
     for (text, expected) in [
-        ("[]", "1:1: expected a mapping with the keys `filter` and `gateway`"),
-        ("filters: {}\n", "1:1: filters: unknown key, expected `filter` or `gateway`"),
+        ("[]", "1:1: expected a mapping with the keys `filter`, `gateway` and `cluster`"),
+        ("filters: {}\n", "1:1: filters: unknown key, expected `filter`, `gateway` or `cluster`"),
         ("gateway: {}\nfilter: 5\n", "2:1: filter: expected a mapping"),
         ("filter:\n  enable-auth: maybe\n", "2:3: filter.enable-auth: "),
         (
@@ -37,6 +37,8 @@ fn every_mistake_has_a_place_and_a_key() {
         ("gateway:\n  max-tombstones: 0\n", "2:3: gateway.max-tombstones: "),
         ("gateway:\n  routes-file: ''\n", "2:3: gateway.routes-file: "),
         ("gateway:\n  no-such-key: 1\n", "2:3: gateway.no-such-key: "),
+        ("cluster:\n  idle-seconds: 0\n", "2:3: cluster.idle-seconds: "),
+        ("cluster:\n  no-such-key: 1\n", "2:3: cluster.no-such-key: "),
         ("filter: {\n", "1:9: "),
         ("filter:\n\tenable-auth: true\n", "2:2: "),
     ] {

@@ -12,6 +12,10 @@ mod tests;
 
 const GATEWAY: &str = include_str!("../../../../envoy/config/gateway.yaml");
 
+const ORIGINAL_DST: &str = include_str!("../../../../envoy/config/clusters-original-dst.yaml");
+
+const CLUSTERS: &str = "/static_resources/clusters";
+const CLUSTER: &str = "/cluster_type/typed_config";
 const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 const FILTER: &str = "/http_filters/0/typed_config";
 const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config";
@@ -31,6 +35,7 @@ pub(super) struct Render<'a> {
     pub(super) routes: Option<&'a Path>,
     pub(super) filter: &'a Value,
     pub(super) gateway: &'a Map<String, Value>,
+    pub(super) cluster: &'a Map<String, Value>,
     pub(super) access_log: bool,
 }
 
@@ -75,11 +80,47 @@ impl Render<'_> {
         if let Some(routes) = self.routes {
             add(&mut config, &settings, "routes-file", text(routes)?)?;
         }
+        if self.filter["upstream"] == "original-dst" {
+            use_original_dst(&mut config)?;
+        }
+        for cluster in config.pointer_mut(CLUSTERS).and_then(Value::as_array_mut).into_iter().flatten() {
+            self.set_cluster(cluster)?;
+        }
         if self.access_log {
             add(&mut config, HCM, "access_log", access_log())?;
         }
         Ok(config)
     }
+}
+
+impl Render<'_> {
+    /// A cluster of Sandgate's gets the module's path and the keys of the `cluster` section; others stay as they are.
+    fn set_cluster(&self, cluster: &mut Value) -> Result<(), String> {
+        let Some(extension) = cluster.pointer_mut(CLUSTER) else { return Ok(()) };
+        if let (Some(module), Some(place)) = (self.module, extension.pointer_mut(MODULE)) {
+            *place = text(module)?;
+        }
+        for (key, value) in self.cluster {
+            add(extension, "/cluster_config/value", key, value.clone())?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts Envoy's own cluster type in the place of Sandgate's. Nothing checks whose an address is then, so nothing is retried.
+fn use_original_dst(config: &mut Value) -> Result<(), String> {
+    let mut other: Value = serde_saphyr::from_str(ORIGINAL_DST).expect("a test reads the shipped clusters");
+    let clusters = config.pointer_mut(CLUSTERS).ok_or("the shipped Envoy config has no clusters")?;
+    *clusters = other["clusters"].take();
+    let routes = config
+        .pointer_mut(&format!("{HCM}/route_config/virtual_hosts/0/routes"))
+        .and_then(Value::as_array_mut);
+    for route in routes.into_iter().flatten() {
+        if let Some(action) = route["route"].as_object_mut() {
+            action.remove("retry_policy");
+        }
+    }
+    Ok(())
 }
 
 fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), String> {

@@ -10,7 +10,7 @@ use serde::{
 
 use super::{
     ConfigError,
-    value::{Domains, HeaderName, HostHeaderName, Namespace, Port, shortened},
+    value::{Count, Domains, HeaderName, HostHeaderName, Namespace, Port, shortened},
 };
 
 /// Sandgate's HTTP filter: how requests address sandboxes, and what happens to those that do not.
@@ -30,6 +30,11 @@ pub(super) struct RawConfig {
     /// Check the access token of sandboxes that have one: in x-access-token, or in OpenSandbox-Secure-Access for
     /// requests in the OpenSandbox dialect.
     pub(super) enable_auth: bool,
+    /// How the sandbox's address is connected to.
+    pub(super) upstream: Upstream,
+    /// What one sandbox may have at one time, on this whole gateway.
+    #[serde(deserialize_with = "object")]
+    pub(super) limits: RawLimits,
     /// Set the header x-sandgate-route: sandbox on requests to sandboxes and choose the route anew, so that routes can
     /// match on it.
     pub(super) clear_route_cache: bool,
@@ -97,6 +102,26 @@ pub(super) struct RawOpenSandbox {
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(super) struct RawLimits {
+    /// Requests in flight, WebSockets and event streams included; one more is answered with 429.
+    pub(super) requests_per_sandbox: Count,
+    /// Connections in use; one more is answered with 429. A request over HTTP/1.1 uses one, requests over HTTP/2 share.
+    pub(super) connections_per_sandbox: Count,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(super) enum Upstream {
+    /// Through Sandgate's own cluster, whose connections live and die with the sandbox.
+    Cluster,
+    /// Through a cluster of Envoy's type ORIGINAL_DST. Only this filter's routes may lead there.
+    OriginalDst,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub(super) enum Unaddressed {
@@ -114,7 +139,18 @@ impl Default for RawConfig {
             domains: Domains::default(),
             unaddressed: Unaddressed::Pass,
             enable_auth: false,
+            upstream: Upstream::Cluster,
+            limits: RawLimits::default(),
             clear_route_cache: false,
+        }
+    }
+}
+
+impl Default for RawLimits {
+    fn default() -> Self {
+        Self {
+            requests_per_sandbox: Count::from_static(10_000),
+            connections_per_sandbox: Count::from_static(1_000),
         }
     }
 }

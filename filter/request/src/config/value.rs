@@ -250,3 +250,53 @@ impl JsonSchema for Port {
         ] })
     }
 }
+
+/// The most that a limit can be.
+pub(super) const MAX_COUNT: u32 = 1_000_000;
+
+/// A limit: a whole number from 1.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Count(u32);
+
+impl Count {
+    pub(super) const fn from_static(count: u32) -> Self {
+        Self(count)
+    }
+}
+
+impl From<Count> for u32 {
+    fn from(count: Count) -> Self {
+        count.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Numbers in a protobuf struct are doubles, and JSON schema takes 80.0 for an integer.
+        let number = f64::deserialize(deserializer)?;
+        let whole = number.fract() == 0.0 && (1.0..=f64::from(MAX_COUNT)).contains(&number);
+        if whole {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "checked on the line above"
+            )]
+            let count = number as u32;
+            return Ok(Self(count));
+        }
+        Err(D::Error::invalid_value(Unexpected::Float(number), &"a whole number from 1 to 1000000"))
+    }
+}
+
+impl JsonSchema for Count {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Count".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT })
+    }
+}

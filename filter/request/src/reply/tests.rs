@@ -2,7 +2,7 @@ use sandgate_routes::State;
 use serde_json::{Value, json};
 
 use super::{Escaped, Media, Reply, preferred_media, reply};
-use crate::{Address, Dialect, FilterConfig, Form, Part, Recognition, Refusal, recognise};
+use crate::{Address, Dialect, FilterConfig, Form, Part, Recognition, Refusal, Trouble, recognise};
 
 const STATES: [State; 5] = [State::Creating, State::Available, State::Running, State::Paused, State::Dead];
 
@@ -32,6 +32,7 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::Panic,
     ];
     all.extend(STATES.map(Refusal::NotRunning));
+    all.extend(Trouble::ALL.map(Refusal::Upstream));
     for form in Form::ALL {
         all.extend(Part::ALL.map(|part| Refusal::Malformed { form, part }));
     }
@@ -249,4 +250,29 @@ fn a_grpc_client_is_told_by_the_content_type_as_envoy_tells_it() {
     {
         assert_eq!(media(other), Media::Json, "{other}");
     }
+}
+
+#[test]
+fn a_sandbox_out_of_reach_is_told_from_a_sandbox_that_is_busy() {
+    for (trouble, status, details, retry) in [
+        (Trouble::Gone, 503, "sandbox_gone", None),
+        (Trouble::PortClosed, 502, "sandbox_port_closed", None),
+        (Trouble::ConnectTimeout, 504, "sandbox_connect_timeout", None),
+        (Trouble::ConnectFailed, 502, "sandbox_connect_failed", None),
+        (Trouble::TooManyPorts, 429, "sandbox_too_many_ports", Some("1")),
+        (Trouble::TooManyRequests, 429, "sandbox_too_many_requests", Some("1")),
+        (Trouble::TooManyConnections, 429, "sandbox_too_many_connections", Some("1")),
+        (Trouble::NotAddedInTime, 503, "sandbox_wait_timeout", Some("1")),
+        (Trouble::NoCluster, 500, "no_sandbox_cluster", None),
+    ] {
+        for dialect in Dialect::ALL {
+            let reply = reply(Refusal::Upstream(trouble), Some(&in_dialect(dialect)), Media::Json);
+            assert_eq!((reply.status, reply.details), (status, details));
+            assert_eq!(header(&reply, "retry-after"), retry, "{details}");
+        }
+    }
+    let closed =
+        reply(Refusal::Upstream(Trouble::PortClosed), Some(&in_dialect(Dialect::OpenSandbox)), Media::Json);
+    let message = json_of(&closed)["message"].clone();
+    assert!(message.as_str().is_some_and(|message| message.contains("port 80.")), "{message}");
 }

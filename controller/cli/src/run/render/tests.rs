@@ -1,17 +1,21 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use sandgate_request::FilterConfig;
+use sandgate_request::{FilterConfig, UpstreamConfig};
 use sandgate_watch::Settings;
 use serde_json::{Map, Value, json};
 
-use super::{BOOTSTRAP, FILTER, HCM, LISTENER, MODULE, Render, STAT_PREFIX, shipped, shipped_filter_config};
+use super::{
+    BOOTSTRAP, CLUSTER, CLUSTERS, FILTER, HCM, LISTENER, MODULE, Render, STAT_PREFIX, shipped,
+    shipped_filter_config,
+};
 
 fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
     config.pointer(pointer).unwrap_or_else(|| panic!("nothing at {pointer}"))
 }
 
 fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
+    static NONE: Map<String, Value> = Map::new();
     Render {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 1234,
@@ -20,6 +24,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         routes: Some(Path::new("/r/routes.yaml")),
         filter,
         gateway,
+        cluster: &NONE,
         access_log: false,
     }
 }
@@ -41,7 +46,11 @@ fn every_value_goes_to_its_place_and_the_rest_stays() {
     assert_eq!(at(&config, &format!("{HCM}{FILTER}/filter_config/value")), &filter);
     let settings = at(&config, &format!("{BOOTSTRAP}/extension_config/value"));
     assert_eq!(settings, &json!({ "max-tombstones": 9, "routes-file": "/r/routes.yaml" }));
-    assert_eq!(at(&config, "/static_resources/clusters"), at(&shipped(), "/static_resources/clusters"));
+    let mut clusters = at(&shipped(), CLUSTERS).clone();
+    for cluster in clusters.as_array_mut().unwrap() {
+        *cluster.pointer_mut(&format!("{CLUSTER}{MODULE}")).unwrap() = json!("/m/libsandgate.so");
+    }
+    assert_eq!(at(&config, CLUSTERS), &clusters);
     assert!(config.pointer(HCM).unwrap().get("access_log").is_none());
 }
 
@@ -95,4 +104,33 @@ fn the_shipped_config_reuses_no_connection_retries_nothing_and_trusts_no_header(
     );
     assert_eq!(at(&shipped, &format!("{HCM}/normalize_path")), false);
     assert_eq!(at(&shipped, &format!("{HCM}/merge_slashes")), false);
+}
+
+#[test]
+fn the_cluster_section_goes_to_both_clusters_and_keeps_what_they_have() {
+    let (filter, gateway) = (json!({}), Map::new());
+    let cluster = json!({ "idle-seconds": 5 }).as_object().unwrap().clone();
+    let config = Render { cluster: &cluster, ..plain(&filter, &gateway) }.render().unwrap();
+    let value =
+        |index: usize| at(&config, &format!("{CLUSTERS}/{index}{CLUSTER}/cluster_config/value")).clone();
+    assert_eq!(value(0), json!({ "idle-seconds": 5 }));
+    assert_eq!(value(1), json!({ "idle-seconds": 5, "shares-connections": true }));
+    for index in [0, 1] {
+        UpstreamConfig::parse(value(index).to_string().as_bytes()).unwrap();
+    }
+}
+
+#[test]
+fn with_original_dst_no_cluster_is_the_modules_and_nothing_is_retried() {
+    let (filter, gateway) = (json!({ "upstream": "original-dst" }), Map::new());
+    let cluster = json!({ "idle-seconds": 5 }).as_object().unwrap().clone();
+    let config = Render { cluster: &cluster, ..plain(&filter, &gateway) }.render().unwrap();
+    let names = |config: &Value| -> Vec<Value> {
+        at(config, CLUSTERS).as_array().unwrap().iter().map(|cluster| cluster["name"].clone()).collect()
+    };
+    assert_eq!(names(&config), names(&shipped()));
+    assert!(
+        at(&config, CLUSTERS).as_array().unwrap().iter().all(|cluster| cluster["type"] == "ORIGINAL_DST")
+    );
+    assert!(!config.to_string().contains("retry_policy") && shipped().to_string().contains("retry_policy"));
 }

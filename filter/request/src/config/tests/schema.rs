@@ -80,16 +80,23 @@ const SWITCHES: [&str; 11] = [
     "dialects/opensandbox/host",
     "dialects/opensandbox/path",
 ];
+const LIMITS: [&str; 2] = ["limits/requests-per-sandbox", "limits/connections-per-sandbox"];
 const PORTS: [&str; 2] = ["dialects/kruise/default-port", "dialects/agent-sandbox/default-port"];
 const NAMES: [&str; 3] =
     ["dialects/kruise/sandbox-header-name", "dialects/kruise/sandbox-port-header", "host-header-name"];
 const NAMESPACE: &str = "dialects/agent-sandbox/default-namespace";
-const OBJECTS: [&str; 4] = ["dialects", "dialects/kruise", "dialects/agent-sandbox", "dialects/opensandbox"];
+const OBJECTS: [&str; 5] =
+    ["limits", "dialects", "dialects/kruise", "dialects/agent-sandbox", "dialects/opensandbox"];
 
 fn good() -> Vec<Value> {
     let mut all = vec![Value::Object(serde_json::Map::new()), with("host-header-name", ":authority".into())];
     for switch in SWITCHES {
         all.extend([true, false].map(|on| with(switch, on.into())));
+    }
+    all.extend(["cluster", "original-dst"].map(|way| with("upstream", way.into())));
+    for limit in LIMITS {
+        all.extend([1, 80, 1_000_000].map(|n| with(limit, n.into())));
+        all.push(with(limit, 80.0.into()));
     }
     for port in PORTS {
         all.extend([1, 80, 9999, 10000, 49983, 65535].map(|n| with(port, n.into())));
@@ -119,6 +126,12 @@ fn bad() -> Vec<Value> {
     all.push(vec![Value::Object(serde_json::Map::new())].into());
     for switch in SWITCHES {
         all.extend([Value::Null, "true".into(), 1.into()].map(|v| with(switch, v)));
+    }
+    all.extend([Value::Null, "".into(), "Cluster".into(), true.into()].map(|v| with("upstream", v)));
+    for limit in LIMITS {
+        all.extend([0, 1_000_001, -1, i64::MAX].map(|n| with(limit, n.into())));
+        all.extend([80.5, 0.5, 1e300].map(|n| with(limit, n.into())));
+        all.extend([Value::Null, "80".into(), vec![80].into()].map(|v| with(limit, v)));
     }
     for port in PORTS {
         all.extend([0, 65536, -1, i64::MAX].map(|n| with(port, n.into())));

@@ -1,0 +1,241 @@
+//! The config of Sandgate's cluster: JSON as Envoy hands it over, checked once.
+//!
+//! What is about hosts and connections stands here; what is decided for each request stands in the filter's config.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::MAX_CONFIG;
+
+const MAX_IDLE_SECONDS: u64 = 86_400;
+const MAX_PORTS: u64 = 65_535;
+const MAX_WAIT_MILLISECONDS: u64 = 600_000;
+
+/// Why a config was refused: the key, what was expected, what was found. Trying again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("cluster config: {key}: {reason}")]
+pub struct UpstreamError {
+    /// The path of the key.
+    pub key: String,
+    /// What was expected and what was found.
+    pub reason: String,
+}
+
+/// What becomes of requests in flight when their sandbox is not served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Ending {
+    /// They go on to their end; only unused connections are closed.
+    Finish,
+    /// They are answered with 503 at once, or cut off where the answer has begun.
+    End,
+}
+
+/// Sandgate's cluster: how long hosts live and what happens to their requests.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(title = "Sandgate cluster config")]
+struct RawUpstream {
+    /// How long a port of a sandbox may be unused before its connections are closed and it is forgotten.
+    #[schemars(range(min = 1, max = MAX_IDLE_SECONDS))]
+    idle_seconds: u64,
+    /// How many ports of one sandbox may be in use at one time.
+    #[schemars(range(min = 1, max = MAX_PORTS))]
+    max_ports_per_sandbox: u64,
+    /// How long a request may wait until Envoy has taken the sandbox's address.
+    #[schemars(range(min = 1, max = MAX_WAIT_MILLISECONDS))]
+    max_wait_milliseconds: u64,
+    /// Requests in flight when their sandbox pauses or changes its address.
+    on_pause: Ending,
+    /// Requests in flight when their sandbox is deleted, or replaced by another of its name.
+    on_delete: Ending,
+    /// Whether requests share connections, as with HTTP/2: the filter's connections-per-sandbox does not count them then.
+    shares_connections: bool,
+    /// Ports that are spoken to with TLS. The first rule that fits decides; without one there is no TLS.
+    tls: Vec<RawTlsRule>,
+}
+
+/// Which ports of which sandboxes are spoken to with TLS, and how.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(inline)]
+struct RawTlsRule {
+    /// Only sandboxes of this provider; without it, of any.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    provider: Option<String>,
+    /// Only these ports; without them, every port.
+    #[serde(default)]
+    #[schemars(inner(range(min = 1, max = 65535)))]
+    ports: Vec<u16>,
+    /// The value of the key sandgate in the match of one of the cluster's transport_socket_matches.
+    #[serde(rename = "match")]
+    #[schemars(length(min = 1))]
+    socket: String,
+    /// The server's name where that transport socket has auto_host_sni: {id}, {namespace}, {name} and {uid} are the
+    /// sandbox's.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    server_name: Option<String>,
+}
+
+impl Default for RawUpstream {
+    fn default() -> Self {
+        Self {
+            idle_seconds: 60,
+            max_ports_per_sandbox: 64,
+            max_wait_milliseconds: 5_000,
+            on_pause: Ending::Finish,
+            on_delete: Ending::End,
+            shares_connections: false,
+            tls: Vec::new(),
+        }
+    }
+}
+
+/// Which ports of which sandboxes are spoken to with TLS.
+#[derive(Clone, Debug)]
+pub struct TlsRule {
+    provider: Option<String>,
+    ports: Vec<u16>,
+    socket: String,
+    server_name: Option<String>,
+}
+
+impl TlsRule {
+    /// What the cluster's `transport_socket_matches` call it.
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// The server's name for one sandbox, where the rule gives one.
+    pub fn server_name(&self, id: &str, namespace: &str, name: &str, uid: &str) -> Option<String> {
+        let fill = |template: &String| {
+            template
+                .replace("{id}", id)
+                .replace("{namespace}", namespace)
+                .replace("{name}", name)
+                .replace("{uid}", uid)
+        };
+        self.server_name.as_ref().map(fill)
+    }
+
+    fn fits(&self, provider: &str, port: u16) -> bool {
+        self.provider.as_deref().is_none_or(|wanted| wanted == provider)
+            && (self.ports.is_empty() || self.ports.contains(&port))
+    }
+}
+
+/// The checked config of one cluster.
+#[derive(Clone, Debug)]
+pub struct UpstreamConfig {
+    /// How long a host may be unused.
+    pub idle: Duration,
+    /// How many hosts one sandbox may have.
+    pub max_ports: usize,
+    /// How long a request may wait for its host.
+    pub max_wait: Duration,
+    /// Requests in flight when the sandbox pauses or moves.
+    pub on_pause: Ending,
+    /// Requests in flight when the sandbox is gone.
+    pub on_delete: Ending,
+    /// Whether requests share connections.
+    pub shares_connections: bool,
+    tls: Vec<TlsRule>,
+}
+
+impl UpstreamConfig {
+    /// Reads a config. Empty input gives the defaults.
+    pub fn parse(json: &[u8]) -> Result<Self, UpstreamError> {
+        if json.len() > MAX_CONFIG {
+            return Err(top_level(format!("expected at most {MAX_CONFIG} bytes, found {}", json.len())));
+        }
+        if json.trim_ascii().is_empty() {
+            return Self::check(RawUpstream::default());
+        }
+        // A derived struct would also take an array of its fields in order, which nobody means.
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return Err(top_level("expected an object".to_owned()));
+        }
+        let mut input = serde_json::Deserializer::from_slice(json);
+        let raw: RawUpstream = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+            let path = error.path().to_string();
+            let reason = error.into_inner().to_string();
+            if path == "." { top_level(reason) } else { UpstreamError { key: path, reason } }
+        })?;
+        input.end().map_err(|error| top_level(error.to_string()))?;
+        Self::check(raw)
+    }
+
+    /// The JSON schema of what [`UpstreamConfig::parse`] accepts.
+    pub fn schema() -> serde_json::Value {
+        schemars::schema_for!(RawUpstream).into()
+    }
+
+    /// How a port of a provider's sandbox is spoken to with TLS, if it is.
+    pub fn tls(&self, provider: &str, port: u16) -> Option<&TlsRule> {
+        self.tls.iter().find(|rule| rule.fits(provider, port))
+    }
+
+    fn check(raw: RawUpstream) -> Result<Self, UpstreamError> {
+        let idle = in_range("idle-seconds", raw.idle_seconds, MAX_IDLE_SECONDS)?;
+        let ports = in_range("max-ports-per-sandbox", raw.max_ports_per_sandbox, MAX_PORTS)?;
+        let wait = in_range("max-wait-milliseconds", raw.max_wait_milliseconds, MAX_WAIT_MILLISECONDS)?;
+        let tls = raw
+            .tls
+            .into_iter()
+            .enumerate()
+            .map(|(index, rule)| tls_rule(index, rule))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            idle: Duration::from_secs(idle),
+            max_ports: usize::try_from(ports).unwrap_or(usize::MAX),
+            max_wait: Duration::from_millis(wait),
+            on_pause: raw.on_pause,
+            on_delete: raw.on_delete,
+            shares_connections: raw.shares_connections,
+            tls,
+        })
+    }
+}
+
+fn tls_rule(index: usize, raw: RawTlsRule) -> Result<TlsRule, UpstreamError> {
+    let given = [
+        ("provider", raw.provider.as_deref()),
+        ("match", Some(raw.socket.as_str())),
+        ("server-name", raw.server_name.as_deref()),
+    ];
+    if let Some((key, _)) = given.iter().find(|(_, value)| *value == Some("")) {
+        return Err(UpstreamError {
+            key: format!("tls[{index}].{key}"),
+            reason: "expected a text, found an empty one".to_owned(),
+        });
+    }
+    if raw.ports.contains(&0) {
+        return Err(UpstreamError {
+            key: format!("tls[{index}].ports"),
+            reason: "expected ports from 1 to 65535, found 0".to_owned(),
+        });
+    }
+    Ok(TlsRule { provider: raw.provider, ports: raw.ports, socket: raw.socket, server_name: raw.server_name })
+}
+
+fn top_level(reason: String) -> UpstreamError {
+    UpstreamError { key: "top level".to_owned(), reason }
+}
+
+fn in_range(key: &str, found: u64, max: u64) -> Result<u64, UpstreamError> {
+    if (1..=max).contains(&found) {
+        return Ok(found);
+    }
+    Err(UpstreamError {
+        key: key.to_owned(),
+        reason: format!("expected a number from 1 to {max}, found {found}"),
+    })
+}

@@ -1,0 +1,404 @@
+//! The main thread's book: which hosts there are, whose they are, which are wanted, and which have to go.
+//!
+//! Plain bookkeeping: it calls nobody, knows no clock and no Envoy. The main thread tells it what happened and asks it
+//! what to do.
+//!
+//! # The life of a host
+//! A request *wants* an address for an identity. If nobody has the address, the host is added, and those who wait for it
+//! are woken. When the identity is not served there any more, when nobody used the host for a while, or when another
+//! identity wants the address, it is *closed*: it takes no new requests, but Envoy still has it. Once every worker has
+//! passed a barrier no worker can be about to use it, and it is *removed*. Only then may the address be added again, for
+//! whoever waits for it: one address never has two hosts, and a new identity never gets an old one's connections.
+//!
+//! Two identities that are served at one address at the same time take turns: the one that has it keeps it for
+//! [`TENURE`] and loses it then to the one that waits.
+
+#[cfg(test)]
+mod model;
+mod shards;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use foldhash::fast::RandomState;
+
+use super::host::Host;
+use super::key::Key;
+use shards::Shards;
+
+/// How long a served identity keeps an address that another one wants.
+pub(crate) const TENURE: Duration = Duration::from_millis(100);
+
+/// After so many sweeps without use a host is closed.
+pub(crate) const QUIET_SWEEPS: u8 = 4;
+
+/// A request that waits for its host.
+#[derive(Debug)]
+pub(crate) struct Want<W> {
+    pub(crate) key: Key,
+    pub(crate) identity: u64,
+    /// What the table calls the sandbox.
+    pub(crate) id: Arc<str>,
+    /// How Envoy connects to it.
+    pub(crate) socket: Socket,
+    /// Since when the request has been waiting, also for another host before this.
+    pub(crate) since: Instant,
+    /// Whom to tell.
+    pub(crate) waker: W,
+}
+
+/// How Envoy connects to a host: the transport socket match and the server's name, where it is not plain TCP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Socket {
+    pub(crate) tls: Option<String>,
+    pub(crate) server_name: Option<String>,
+}
+
+/// A host to be added now.
+#[derive(Debug)]
+pub(crate) struct Add {
+    pub(crate) key: Key,
+    pub(crate) identity: u64,
+    pub(crate) socket: Socket,
+}
+
+/// Hosts to be added now, all at one priority, and those who wait in vain.
+#[derive(Debug)]
+pub(crate) struct Adds<W> {
+    pub(crate) shard: u32,
+    pub(crate) hosts: Vec<Add>,
+    /// Their sandbox has as many ports as it may.
+    pub(crate) over_the_cap: Vec<W>,
+}
+
+#[derive(Debug)]
+struct Live {
+    pointer: usize,
+    host: Arc<Host>,
+    since: Instant,
+    shard: u32,
+    quiet: u8,
+}
+
+#[derive(Debug)]
+struct Place<W> {
+    live: Option<Live>,
+    /// Handed out to be added, and not reported yet.
+    adding: bool,
+    waiting: Vec<Want<W>>,
+}
+
+impl<W> Place<W> {
+    fn empty() -> Self {
+        Self { live: None, adding: false, waiting: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+struct Sandbox {
+    id: Arc<str>,
+    hosts: Vec<Key>,
+}
+
+pub(crate) struct Book<W> {
+    max_ports: usize,
+    places: HashMap<Key, Place<W>, RandomState>,
+    sandboxes: HashMap<u64, Sandbox, RandomState>,
+    shards: Shards,
+    /// Places where somebody waits.
+    busy: HashSet<Key, RandomState>,
+    /// Places that have no host and somebody waiting. May name one twice, or one where nobody waits any more.
+    vacant: Vec<Key>,
+    /// Places whose host belongs to another identity than somebody waiting.
+    contested: Vec<Key>,
+    /// Hosts closed since they were last asked for.
+    closed: Vec<Key>,
+    live: usize,
+    waiting: usize,
+}
+
+impl<W> Book<W> {
+    pub(crate) fn new(max_ports: usize) -> Self {
+        Self {
+            max_ports: max_ports.max(1),
+            places: HashMap::default(),
+            sandboxes: HashMap::default(),
+            shards: Shards::default(),
+            busy: HashSet::default(),
+            vacant: Vec::new(),
+            contested: Vec::new(),
+            closed: Vec::new(),
+            live: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Hosts that Envoy has.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether somebody waits for an address that nobody has.
+    pub(crate) fn has_vacant(&self) -> bool {
+        !self.vacant.is_empty()
+    }
+
+    /// Whether hosts were closed since they were last asked for.
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// Whether somebody waits for an address that another identity has.
+    pub(crate) fn has_contested(&self) -> bool {
+        !self.contested.is_empty()
+    }
+
+    /// Whose an address is, and what the table calls that sandbox.
+    pub(crate) fn owner(&self, key: Key) -> Option<(u64, Arc<str>)> {
+        let identity = self.places.get(&key)?.live.as_ref()?.host.identity();
+        let id = Arc::clone(&self.sandboxes.get(&identity)?.id);
+        Some((identity, id))
+    }
+
+    /// A request wants a host. Gives the waker back if there is nothing to wait for.
+    #[must_use]
+    pub(crate) fn want(&mut self, want: Want<W>) -> Option<W> {
+        let key = want.key;
+        let place = self.places.entry(key).or_insert_with(Place::empty);
+        match &place.live {
+            Some(live) if live.host.is_closing() => {}
+            Some(live) if live.host.identity() == want.identity => return Some(want.waker),
+            Some(_) => {
+                if !self.contested.contains(&key) {
+                    self.contested.push(key);
+                }
+            }
+            None => {
+                if place.waiting.is_empty() {
+                    self.vacant.push(key);
+                }
+            }
+        }
+        place.waiting.push(want);
+        self.busy.insert(key);
+        self.waiting += 1;
+        None
+    }
+
+    /// An identity is not served any more, or only at `keep`. Closes its other hosts and gives those back who wait for them.
+    #[must_use]
+    pub(crate) fn forget(&mut self, identity: u64, keep: Option<IpAddr>) -> Vec<W> {
+        if let Some(sandbox) = self.sandboxes.get(&identity) {
+            for key in sandbox.hosts.clone() {
+                if Some(key.ip()) != keep {
+                    self.close(key);
+                }
+            }
+        }
+        if self.waiting == 0 {
+            return Vec::new();
+        }
+        self.take_waiting(|want| want.identity == identity && Some(want.key.ip()) != keep)
+    }
+
+    /// Every identity with a host: its number, its ID, and the addresses of its hosts.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, &Arc<str>, &[Key])> {
+        self.sandboxes.iter().map(|(identity, sandbox)| (*identity, &sandbox.id, sandbox.hosts.as_slice()))
+    }
+
+    /// Closes the hosts that nobody has used for [`QUIET_SWEEPS`] sweeps.
+    pub(crate) fn sweep(&mut self) {
+        let mut idle = Vec::new();
+        for (key, place) in &mut self.places {
+            let Some(live) = place.live.as_mut().filter(|live| !live.host.is_closing()) else { continue };
+            live.quiet = if live.host.take_used() { 0 } else { live.quiet + 1 };
+            if live.quiet >= QUIET_SWEEPS {
+                idle.push(*key);
+            }
+        }
+        for key in idle {
+            self.close(key);
+        }
+    }
+
+    /// Takes an address from an identity that has had it for its [`TENURE`], for the one that waits.
+    pub(crate) fn take_turns(&mut self, now: Instant) {
+        for key in std::mem::take(&mut self.contested) {
+            let Some(place) = self.places.get(&key) else { continue };
+            let Some(live) = place.live.as_ref().filter(|live| !live.host.is_closing()) else { continue };
+            if place.waiting.is_empty() {
+                continue;
+            }
+            if now.saturating_duration_since(live.since) >= TENURE {
+                self.close(key);
+            } else {
+                self.contested.push(key);
+            }
+        }
+    }
+
+    /// Those who have been waiting since before `limit`.
+    #[must_use]
+    pub(crate) fn expire(&mut self, limit: Instant) -> Vec<W> {
+        if self.waiting == 0 {
+            return Vec::new();
+        }
+        self.take_waiting(|want| want.since <= limit)
+    }
+
+    /// What to add now. Each of the hosts must be reported with [`Self::added`] or [`Self::refused`].
+    pub(crate) fn take_adds(&mut self, most: usize) -> Adds<W> {
+        let shard = self.shards.pick();
+        let mut adds = Adds { shard, hosts: Vec::new(), over_the_cap: Vec::new() };
+        let mut left = std::mem::take(&mut self.vacant);
+        while adds.hosts.len() < most
+            && let Some(key) = left.pop()
+        {
+            while let Some((identity, id, socket)) = self.first_for_vacant(key) {
+                if self.makes_room(identity) {
+                    let sandbox = self
+                        .sandboxes
+                        .entry(identity)
+                        .or_insert_with(|| Sandbox { id, hosts: Vec::with_capacity(1) });
+                    sandbox.hosts.push(key);
+                    if let Some(place) = self.places.get_mut(&key) {
+                        place.adding = true;
+                    }
+                    adds.hosts.push(Add { key, identity, socket });
+                    break;
+                }
+                adds.over_the_cap.extend(self.take_from(key, |want| want.identity == identity));
+            }
+        }
+        self.vacant.append(&mut left);
+        adds
+    }
+
+    /// Envoy has taken a host. Gives those back who waited for it.
+    #[must_use]
+    pub(crate) fn added(&mut self, pointer: usize, host: Arc<Host>, shard: u32, now: Instant) -> Vec<W> {
+        let (key, identity) = (host.key(), host.identity());
+        let place = self.places.entry(key).or_insert_with(Place::empty);
+        place.adding = false;
+        place.live = Some(Live { pointer, host, since: now, shard, quiet: 0 });
+        self.live += 1;
+        self.shards.entered(shard);
+        let woken = self.take_from(key, |want| want.identity == identity);
+        if self.places.get(&key).is_some_and(|place| !place.waiting.is_empty()) {
+            self.contested.push(key);
+        }
+        woken
+    }
+
+    /// Envoy has not taken a host. Gives everybody back who waited for it.
+    #[must_use]
+    pub(crate) fn refused(&mut self, key: Key, identity: u64) -> Vec<W> {
+        self.leave_sandbox(key, identity);
+        if let Some(place) = self.places.get_mut(&key) {
+            place.adding = false;
+        }
+        self.take_from(key, |_| true)
+    }
+
+    /// The hosts closed since this was last asked: Envoy's pointers to them. They may be removed after a barrier.
+    pub(crate) fn take_closed(&mut self) -> Vec<(Key, usize)> {
+        let pointer =
+            |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref()).map(|live| live.pointer);
+        std::mem::take(&mut self.closed).into_iter().filter_map(|key| Some((key, pointer(&key)?))).collect()
+    }
+
+    /// Envoy has removed a host.
+    pub(crate) fn removed(&mut self, key: Key) {
+        let Some(place) = self.places.get_mut(&key) else { return };
+        let Some(live) = place.live.take() else { return };
+        let vacant = !place.waiting.is_empty();
+        self.live -= 1;
+        self.shards.left(live.shard);
+        self.leave_sandbox(key, live.host.identity());
+        if vacant {
+            self.vacant.push(key);
+        } else {
+            self.places.remove(&key);
+        }
+    }
+
+    fn close(&mut self, key: Key) {
+        if let Some(live) = self.places.get(&key).and_then(|place| place.live.as_ref())
+            && !live.host.is_closing()
+        {
+            live.host.close();
+            self.closed.push(key);
+        }
+    }
+
+    /// Whether the identity may have one more host, closing one that nobody uses if that is what it takes.
+    fn makes_room(&mut self, identity: u64) -> bool {
+        let Some(sandbox) = self.sandboxes.get(&identity) else { return true };
+        let live = |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref());
+        let open = |key: &&Key| live(key).is_none_or(|live| !live.host.is_closing());
+        if sandbox.hosts.iter().filter(open).count() < self.max_ports {
+            return true;
+        }
+        // Of those not in use, the one that has been quiet the longest.
+        let unused =
+            |key: &&Key| live(key).is_some_and(|live| !live.host.is_closing() && live.host.in_flight() == 0);
+        let quietest = sandbox
+            .hosts
+            .iter()
+            .filter(unused)
+            .max_by_key(|key| live(key).map(|live| (live.quiet, std::cmp::Reverse(live.since))));
+        match quietest.copied() {
+            Some(key) => {
+                self.close(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Who is first in line for an address that nobody has.
+    fn first_for_vacant(&self, key: Key) -> Option<(u64, Arc<str>, Socket)> {
+        let place = self.places.get(&key).filter(|place| place.live.is_none() && !place.adding)?;
+        place.waiting.first().map(|want| (want.identity, Arc::clone(&want.id), want.socket.clone()))
+    }
+
+    fn leave_sandbox(&mut self, key: Key, identity: u64) {
+        if let Some(sandbox) = self.sandboxes.get_mut(&identity) {
+            sandbox.hosts.retain(|host| *host != key);
+            if sandbox.hosts.is_empty() {
+                self.sandboxes.remove(&identity);
+            }
+        }
+    }
+
+    /// Takes those who wait for one address and match; the place goes if nothing is left of it.
+    fn take_from(&mut self, key: Key, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
+        let Some(place) = self.places.get_mut(&key) else { return Vec::new() };
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut place.waiting).into_iter().partition(matches);
+        place.waiting = kept;
+        self.waiting -= taken.len();
+        if place.waiting.is_empty() {
+            self.busy.remove(&key);
+            if place.live.is_none() && !place.adding {
+                self.places.remove(&key);
+            }
+        }
+        taken.into_iter().map(|want| want.waker).collect()
+    }
+
+    /// Takes everybody who matches, wherever they wait. Looks only at places where somebody does.
+    fn take_waiting(&mut self, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
+        let busy: Vec<Key> = self.busy.iter().copied().collect();
+        busy.into_iter().flat_map(|key| self.take_from(key, &matches)).collect()
+    }
+}

@@ -1,0 +1,205 @@
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Book, QUIET_SWEEPS, Socket, TENURE, Want};
+use crate::cluster::host::{Host, Usage};
+use crate::cluster::key::Key;
+
+fn ip(last: u8) -> IpAddr {
+    [10, 0, 0, last].into()
+}
+
+fn want(waker: &'static str, identity: u64, last: u8, port: u16, since: Instant) -> Want<&'static str> {
+    let id = format!("sandbox-{identity}");
+    Want { key: Key::new(ip(last), port), identity, id: id.into(), socket: Socket::default(), since, waker }
+}
+
+/// A book with an Envoy that does at once what it is told.
+struct World {
+    book: Book<&'static str>,
+    next_pointer: usize,
+    now: Instant,
+}
+
+impl World {
+    fn new(max_ports: usize) -> Self {
+        Self { book: Book::new(max_ports), next_pointer: 1, now: Instant::now() }
+    }
+
+    /// Someone wants a host, and what can be added is added: who is woken, and who is refused.
+    fn want(
+        &mut self,
+        waker: &'static str,
+        identity: u64,
+        last: u8,
+        port: u16,
+    ) -> (Vec<&'static str>, Vec<&'static str>) {
+        let now = self.now;
+        let mut woken: Vec<_> = self.book.want(want(waker, identity, last, port, now)).into_iter().collect();
+        let (more, refused) = self.add();
+        woken.extend(more);
+        (woken, refused)
+    }
+
+    fn add(&mut self) -> (Vec<&'static str>, Vec<&'static str>) {
+        let adds = self.book.take_adds(100);
+        let mut woken = Vec::new();
+        for add in adds.hosts {
+            let host = Arc::new(Host::new(add.key, add.identity, Arc::new(Usage::default())));
+            woken.extend(self.book.added(self.next_pointer, host, adds.shard, self.now));
+            self.next_pointer += 1;
+        }
+        (woken, adds.over_the_cap)
+    }
+
+    /// Everything closed passes its barrier and is removed: their addresses.
+    fn remove(&mut self) -> Vec<Key> {
+        let closed = self.book.take_closed();
+        closed.iter().for_each(|(key, _)| self.book.removed(*key));
+        closed.into_iter().map(|(key, _)| key).collect()
+    }
+
+    fn host(&self, last: u8, port: u16) -> Arc<Host> {
+        let place = self.book.places.get(&Key::new(ip(last), port)).expect("a place");
+        Arc::clone(&place.live.as_ref().expect("a host").host)
+    }
+}
+
+#[test]
+fn a_host_is_added_once_for_all_who_wait_and_is_there_for_the_next() {
+    let mut world = World::new(8);
+    for waker in ["a", "b"] {
+        assert_eq!(world.book.want(want(waker, 1, 1, 80, world.now)), None);
+    }
+    assert_eq!(world.book.waiting(), 2);
+    assert_eq!(world.add(), (vec!["a", "b"], vec![]));
+    assert_eq!((world.book.live(), world.book.waiting(), world.book.has_vacant()), (1, 0, false));
+    assert_eq!(world.want("c", 1, 1, 80), (vec!["c"], vec![]));
+    assert_eq!(world.book.live(), 1);
+}
+
+#[test]
+fn an_identity_that_is_gone_loses_its_hosts_and_those_who_wait_are_told() {
+    let mut world = World::new(8);
+    world.want("a", 1, 1, 80);
+    world.want("a", 1, 1, 81);
+    world.want("b", 2, 2, 80);
+    assert_eq!(world.book.want(want("late", 1, 1, 82, world.now)), None);
+    assert_eq!(world.book.forget(1, None), ["late"]);
+    assert!(world.host(1, 80).is_closing() && !world.host(2, 80).is_closing());
+    let mut removed = world.remove();
+    removed.sort();
+    assert_eq!(removed, [Key::new(ip(1), 80), Key::new(ip(1), 81)]);
+    assert_eq!((world.book.live(), world.book.identities().count()), (1, 1));
+}
+
+#[test]
+fn an_identity_that_moves_keeps_only_what_it_has_at_the_new_address() {
+    let mut world = World::new(8);
+    world.want("a", 1, 1, 80);
+    world.want("a", 1, 2, 80);
+    assert!(world.book.forget(1, Some(ip(2))).is_empty());
+    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    assert!(!world.host(2, 80).is_closing());
+}
+
+#[test]
+fn the_next_identity_at_an_address_waits_until_the_old_host_is_removed() {
+    let mut world = World::new(8);
+    world.want("old", 1, 1, 80);
+    assert!(world.book.forget(1, None).is_empty());
+    assert_eq!(world.want("new", 2, 1, 80), (vec![], vec![]), "the old host is still there");
+    assert_eq!(world.host(1, 80).identity(), 1);
+    world.remove();
+    assert_eq!(world.add(), (vec!["new"], vec![]));
+    assert_eq!(world.host(1, 80).identity(), 2);
+}
+
+#[test]
+fn a_request_for_a_host_that_is_closing_waits_for_a_new_one_of_the_same_identity() {
+    let mut world = World::new(8);
+    world.want("a", 1, 1, 80);
+    world.host(1, 80).leave_unused();
+    for _ in 0..=QUIET_SWEEPS {
+        world.book.sweep();
+    }
+    assert_eq!(world.want("b", 1, 1, 80), (vec![], vec![]));
+    world.remove();
+    assert_eq!(world.add(), (vec!["b"], vec![]));
+}
+
+#[test]
+fn two_identities_at_one_address_take_turns() {
+    let mut world = World::new(8);
+    world.want("one", 1, 1, 80);
+    assert_eq!(world.want("two", 2, 1, 80), (vec![], vec![]));
+    world.book.take_turns(world.now);
+    assert!(!world.host(1, 80).is_closing(), "its time is not over");
+    world.now += TENURE;
+    world.book.take_turns(world.now);
+    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    assert_eq!(world.want("one again", 1, 1, 80), (vec!["two"], vec![]));
+    world.now += TENURE;
+    world.book.take_turns(world.now);
+    world.remove();
+    assert_eq!(world.add(), (vec!["one again"], vec![]));
+}
+
+#[test]
+fn a_host_nobody_uses_goes_and_one_in_use_stays() {
+    let mut world = World::new(8);
+    world.want("a", 1, 1, 80);
+    world.want("a", 1, 1, 81);
+    world.host(1, 81).enter();
+    for _ in 0..QUIET_SWEEPS {
+        assert!(!world.book.has_closed());
+        world.book.sweep();
+    }
+    world.book.sweep();
+    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    world.host(1, 81).leave();
+    world.book.sweep();
+    assert!(!world.book.has_closed(), "it was in use since the last sweep");
+}
+
+#[test]
+fn over_the_cap_an_unused_port_makes_room_and_without_one_the_request_is_refused() {
+    let mut world = World::new(2);
+    world.want("a", 1, 1, 80);
+    world.want("b", 1, 1, 81);
+    world.host(1, 80).enter();
+    assert_eq!(world.want("c", 1, 1, 82), (vec!["c"], vec![]));
+    assert_eq!(world.remove(), [Key::new(ip(1), 81)], "the port in use stays");
+    world.host(1, 82).enter();
+    assert_eq!(world.want("d", 1, 1, 83), (vec![], vec!["d"]));
+    assert_eq!(world.want("e", 2, 2, 83), (vec!["e"], vec![]), "another sandbox has its own count");
+    assert_eq!((world.book.live(), world.book.waiting()), (3, 0));
+}
+
+#[test]
+fn those_who_wait_too_long_are_given_up_and_the_place_with_them() {
+    let mut world = World::new(8);
+    assert_eq!(world.book.want(want("early", 1, 1, 80, world.now)), None);
+    let later = world.now + Duration::from_secs(1);
+    assert_eq!(world.book.want(want("late", 1, 1, 81, later)), None);
+    assert_eq!(world.book.expire(world.now), ["early"]);
+    assert_eq!(world.add(), (vec!["late"], vec![]));
+    assert_eq!(world.book.live(), 1);
+}
+
+#[test]
+fn a_host_that_envoy_does_not_take_is_forgotten_with_those_who_wait() {
+    let mut world = World::new(1);
+    assert_eq!(world.book.want(want("a", 1, 1, 80, world.now)), None);
+    let adds = world.book.take_adds(10);
+    assert_eq!(world.book.refused(adds.hosts[0].key, 1), ["a"]);
+    assert_eq!((world.book.waiting(), world.book.places.len(), world.book.identities().count()), (0, 0, 0));
+}
+
+impl Host {
+    /// As if its first use were long ago.
+    fn leave_unused(&self) {
+        self.take_used();
+    }
+}

@@ -1,0 +1,349 @@
+//! The main thread's side of one cluster: hears what is wanted and what has changed, and has Envoy add and remove hosts.
+//!
+//! Each run does, in this order: take in wants and changes of the table; give up on those who waited too long; add what is
+//! wanted; begin a barrier for what was closed; remove what has passed one. Additions and removals are batches, because a
+//! change costs Envoy nearly as much as many. The more a batch costs, the longer the next one waits, so that the main
+//! thread spends a bounded share of its time here whatever the number of hosts.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_log_info};
+use sandgate_request::Ending;
+use sandgate_routes::{Change, Changes, Notice};
+
+use super::host::{Host, Usages};
+use super::hosts::{Add, Book, QUIET_SWEEPS, TENURE, Want};
+use super::key::Key;
+use super::served_at;
+use super::shared::{Answer, Shared, Waker};
+use super::streams::End;
+use super::ticker::Ticker;
+
+/// How many hosts are added in one go.
+const MOST_ADDED: usize = 256;
+/// A batch waits this many times as long as the last one took, within bounds: additions hold requests up, removals must
+/// close connections within a tenth of a second.
+const ADD_PAUSE: (u32, Duration) = (10, Duration::from_millis(5));
+const REMOVE_PAUSE: (u32, Duration) = (15, Duration::from_millis(50));
+/// How often those who wait are looked after.
+const WAIT_TICK: Duration = Duration::from_millis(50);
+/// When workers do not pass a barrier, because they are ending, their hosts go all the same.
+const BARRIER_LIMIT: Duration = Duration::from_secs(1);
+/// The metadata by which Envoy chooses a transport socket.
+const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
+
+static USAGES: Mutex<Option<Usages>> = Mutex::new(None);
+
+pub(crate) struct MainThread {
+    shared: Arc<Shared>,
+    wants: Receiver<Want<Waker>>,
+    changes: Changes,
+    book: Book<Waker>,
+    ticker: Ticker,
+    /// Requests to be ended at the next barrier.
+    ends: Vec<End>,
+    /// Closed hosts that wait for workers to pass the barrier, and since when.
+    barrier: Option<(Instant, Vec<(Key, usize)>)>,
+    removable: Vec<(Key, usize)>,
+    next_add: Instant,
+    next_remove: Instant,
+    next_sweep: Instant,
+}
+
+impl MainThread {
+    pub(crate) fn new(shared: &Arc<Shared>, wants: Receiver<Want<Waker>>, changes: Changes) -> Self {
+        let now = Instant::now();
+        Self {
+            shared: Arc::clone(shared),
+            wants,
+            changes,
+            book: Book::new(shared.config().max_ports),
+            ticker: Ticker::new(shared),
+            ends: Vec::new(),
+            barrier: None,
+            removable: Vec::new(),
+            next_add: now,
+            next_remove: now,
+            next_sweep: now,
+        }
+    }
+
+    /// Ends the clock: after this nothing calls into Envoy any more.
+    pub(crate) fn stop(&mut self) {
+        self.shared.close();
+        self.ticker.stop();
+    }
+
+    pub(crate) fn run(&mut self, envoy: &dyn EnvoyCluster) {
+        let begun = Instant::now();
+        self.shared.begin();
+        self.take_changes();
+        self.take_wants();
+        self.look_after_time(begun);
+        self.add(envoy, begun);
+        self.pass_barriers(envoy, begun);
+        self.remove(envoy, begun);
+        self.set_clock(begun);
+        let counts = &self.shared.counts;
+        counts.hosts.store(self.book.live(), Ordering::Relaxed);
+        counts.parked.store(self.book.waiting(), Ordering::Relaxed);
+        let spent = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        counts.main_thread_nanos.fetch_add(spent, Ordering::Relaxed);
+    }
+
+    fn take_wants(&mut self) {
+        let max_wait = self.shared.config().max_wait;
+        while let Ok(want) = self.wants.try_recv() {
+            // Also for one that finds its host here each time and never on its worker.
+            if want.since.elapsed() > max_wait {
+                want.waker.answer(Answer::TooLate);
+                continue;
+            }
+            // The table may have changed since the request was decided, and that change may be behind us already.
+            if !self.serves(want.identity, &want.id, want.key) {
+                want.waker.answer(Answer::DecideAgain);
+                continue;
+            }
+            // Whoever has the address without right loses it at once.
+            if let Some((owner, id)) = self.book.owner(want.key)
+                && owner != want.identity
+                && !self.serves(owner, &id, want.key)
+            {
+                decide_again(self.book.forget(owner, None));
+            }
+            if let Some(waker) = self.book.want(want) {
+                waker.answer(Answer::DecideAgain);
+            }
+        }
+    }
+
+    /// Whether the table has this identity running at this address.
+    fn serves(&self, identity: u64, id: &str, key: Key) -> bool {
+        let table = self.shared.reader().pin();
+        table.get(id).is_some_and(|route| route.identity() == identity && served_at(route) == Some(key.ip()))
+    }
+
+    fn take_changes(&mut self) {
+        while let Some(notice) = self.changes.try_recv() {
+            match notice {
+                Notice::Changed(change) => self.take_change(&change),
+                Notice::Lagged { missed } => {
+                    envoy_log_info!("sandgate: {missed} changes missed, comparing all hosts with the table");
+                    self.compare_with_table();
+                }
+                Notice::Closed => return,
+            }
+        }
+    }
+
+    fn take_change(&mut self, change: &Change) {
+        let Some(before) = change.before() else { return };
+        if change.identity_gone().is_some() {
+            self.forget(before.identity(), None, None, self.shared.config().on_delete);
+            return;
+        }
+        let was = served_at(before);
+        let now = change.after().and_then(|after| served_at(after));
+        if was.is_some() && was != now {
+            self.forget(before.identity(), now, was, self.shared.config().on_pause);
+        }
+    }
+
+    /// An identity is served only at `keep` from now on; its requests end, those `at` an address if one is given.
+    fn forget(&mut self, identity: u64, keep: Option<IpAddr>, at: Option<IpAddr>, ending: Ending) {
+        decide_again(self.book.forget(identity, keep));
+        if ending == Ending::End {
+            self.ends.push(End { identity, at });
+        }
+    }
+
+    /// Changes were missed: every host is held against the table.
+    fn compare_with_table(&mut self) {
+        let known: Vec<_> =
+            self.book.identities().map(|(identity, id, _)| (identity, Arc::clone(id))).collect();
+        for (identity, id) in known {
+            let table = self.shared.reader().pin();
+            let route = table.get(&id).filter(|route| route.identity() == identity);
+            let (gone, keep) = (route.is_none(), route.and_then(served_at));
+            drop(table);
+            let config = self.shared.config();
+            let ending = if gone { config.on_delete } else { config.on_pause };
+            match keep {
+                // Its requests elsewhere cannot be told from those here; they go on, their connections close behind them.
+                Some(_) => decide_again(self.book.forget(identity, keep)),
+                None => self.forget(identity, None, None, ending),
+            }
+        }
+    }
+
+    fn look_after_time(&mut self, now: Instant) {
+        if self.book.waiting() > 0
+            && let Some(limit) = now.checked_sub(self.shared.config().max_wait)
+        {
+            for waker in self.book.expire(limit) {
+                waker.answer(Answer::TooLate);
+            }
+        }
+        self.book.take_turns(now);
+        if now >= self.next_sweep {
+            self.book.sweep();
+            self.next_sweep = now + self.shared.config().idle / u32::from(QUIET_SWEEPS);
+        }
+    }
+
+    fn add(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
+        if !self.book.has_vacant() || now < self.next_add {
+            return;
+        }
+        let begun = Instant::now();
+        let adds = self.book.take_adds(MOST_ADDED);
+        for waker in adds.over_the_cap {
+            waker.answer(Answer::OverTheCap);
+        }
+        let (plain, tls): (Vec<Add>, Vec<Add>) =
+            adds.hosts.into_iter().partition(|add| add.socket.tls.is_none());
+        for hosts in [plain, tls] {
+            self.add_batch(envoy, adds.shard, &hosts);
+        }
+        self.next_add = pause(begun, ADD_PAUSE);
+    }
+
+    fn add_batch(&mut self, envoy: &dyn EnvoyCluster, shard: u32, hosts: &[Add]) {
+        if hosts.is_empty() {
+            return;
+        }
+        let addresses: Vec<String> = hosts.iter().map(|add| add.key.to_string()).collect();
+        let weights = vec![1; hosts.len()];
+        // The name is what a TLS server is asked for; without one a short text keeps Envoy from making a long one.
+        let name = |add: &Add| add.socket.server_name.clone().unwrap_or_else(|| "-".to_owned());
+        let names: Vec<String> = hosts.iter().map(name).collect();
+        let metadata = |add: &Add| {
+            let socket = add.socket.tls.iter();
+            socket.map(|tls| (SOCKET_MATCH.0.to_owned(), SOCKET_MATCH.1.to_owned(), tls.clone())).collect()
+        };
+        let metadata: Vec<Vec<(String, String, String)>> = hosts.iter().map(metadata).collect();
+        let taken = envoy.add_hosts_with_hostnames_and_locality_to_priority(
+            shard,
+            &addresses,
+            &names,
+            &weights,
+            &[],
+            &metadata,
+        );
+        let pointers = match taken {
+            // None was skipped, so they are in the order they were given in.
+            Some(pointers)
+                if pointers.len() == hosts.len() && pointers.iter().all(|pointer| !pointer.is_null()) =>
+            {
+                pointers.into_iter().map(|pointer| Some(pointer as usize)).collect()
+            }
+            _ => {
+                envoy_log_error!("sandgate: Envoy did not take all of {} hosts", hosts.len());
+                let find =
+                    |address: &String| envoy.find_host_by_address(address).map(|pointer| pointer as usize);
+                addresses.iter().map(find).collect::<Vec<Option<usize>>>()
+            }
+        };
+        let now = Instant::now();
+        let counts = &self.shared.counts;
+        counts.batches.fetch_add(1, Ordering::Relaxed);
+        for (add, pointer) in hosts.iter().zip(pointers) {
+            let Some(pointer) = pointer else {
+                for waker in self.book.refused(add.key, add.identity) {
+                    waker.answer(Answer::TooLate);
+                }
+                continue;
+            };
+            let usage = {
+                let mut usages = USAGES.lock().unwrap_or_else(PoisonError::into_inner);
+                usages.get_or_insert_default().of(add.identity)
+            };
+            let host = Arc::new(Host::new(add.key, add.identity, usage));
+            self.shared.published().publish(pointer, Arc::clone(&host));
+            counts.added.fetch_add(1, Ordering::Relaxed);
+            // Their workers hear of the host first: Envoy told them before it returned, and each hears things in order.
+            decide_again(self.book.added(pointer, host, shard, now));
+        }
+    }
+
+    fn pass_barriers(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
+        if let Some((since, hosts)) = &mut self.barrier {
+            if !self.shared.barrier_passed() && now.saturating_duration_since(*since) < BARRIER_LIMIT {
+                return;
+            }
+            self.removable.append(hosts);
+            self.barrier = None;
+        }
+        if self.book.has_closed() || !self.ends.is_empty() {
+            let ends = std::mem::take(&mut self.ends);
+            self.shared.counts.ended.fetch_add(ends.len() as u64, Ordering::Relaxed);
+            let number = self.shared.raise_barrier(ends);
+            self.barrier = Some((now, self.book.take_closed()));
+            envoy.run_on_all_workers(number);
+        }
+    }
+
+    fn remove(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
+        if self.removable.is_empty() || now < self.next_remove {
+            return;
+        }
+        let begun = Instant::now();
+        let hosts = std::mem::take(&mut self.removable);
+        let pointers: Vec<_> = hosts.iter().map(|(_, pointer)| *pointer as _).collect();
+        for (_, pointer) in &hosts {
+            self.shared.published().withdraw(*pointer);
+        }
+        let removed = envoy.remove_hosts(&pointers);
+        if removed != hosts.len() {
+            envoy_log_error!("sandgate: Envoy removed {removed} of {} hosts", hosts.len());
+        }
+        for (key, _) in &hosts {
+            self.book.removed(*key);
+        }
+        let counts = &self.shared.counts;
+        counts.removed.fetch_add(hosts.len() as u64, Ordering::Relaxed);
+        counts.batches.fetch_add(1, Ordering::Relaxed);
+        self.next_remove = pause(begun, REMOVE_PAUSE);
+        if self.book.has_vacant() {
+            self.add(envoy, Instant::now());
+        }
+    }
+
+    /// Asks for the next run: when the first of the things that wait for a time is due.
+    fn set_clock(&mut self, now: Instant) {
+        if self.book.has_vacant() {
+            self.ticker.at(self.next_add);
+        }
+        if !self.removable.is_empty() {
+            self.ticker.at(self.next_remove);
+        }
+        if let Some((since, _)) = self.barrier {
+            self.ticker.at(since + BARRIER_LIMIT);
+        }
+        if self.book.has_contested() {
+            self.ticker.at(now + TENURE / 4);
+        }
+        if self.book.waiting() > 0 {
+            self.ticker.at(now + WAIT_TICK);
+        }
+        if self.book.live() > 0 {
+            self.ticker.at(self.next_sweep);
+        }
+    }
+}
+
+fn decide_again(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.answer(Answer::DecideAgain);
+    }
+}
+
+/// When the next batch may begin.
+fn pause(begun: Instant, (factor, most): (u32, Duration)) -> Instant {
+    let now = Instant::now();
+    now + (now.saturating_duration_since(begun) * factor).min(most)
+}

@@ -1,0 +1,208 @@
+//! What one cluster's main thread and workers share.
+//!
+//! Workers send wants and the barrier's answers to the main thread, and read whose a host is. None of it waits: the inbox
+//! is a queue, the batch of a barrier is swapped whole, the rest are atomics.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwap;
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
+use sandgate_request::UpstreamConfig;
+use sandgate_routes::RouteReader;
+
+use super::host::Published;
+use super::hosts::Want;
+use super::streams::{self, End};
+
+/// The one event of the main thread: there is something to do.
+pub(crate) const WORK: u64 = 1;
+
+/// What a request that waits is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Answer {
+    /// Something has changed: decide again.
+    DecideAgain = 1,
+    /// The sandbox has as many ports as it may.
+    OverTheCap = 2,
+    /// It has waited too long.
+    TooLate = 3,
+}
+
+impl Answer {
+    pub(crate) fn from_event(event: u64) -> Option<Self> {
+        [Self::DecideAgain, Self::OverTheCap, Self::TooLate]
+            .into_iter()
+            .find(|answer| *answer as u64 == event)
+    }
+}
+
+/// The way back to a request that waits. It is answered once; one that is dropped is told to decide again, because a
+/// request must not wait for nobody.
+pub(crate) struct Waker(Option<Box<dyn EnvoyHttpFilterScheduler>>);
+
+impl Waker {
+    pub(crate) fn new(scheduler: Box<dyn EnvoyHttpFilterScheduler>) -> Self {
+        Self(Some(scheduler))
+    }
+
+    pub(crate) fn answer(mut self, answer: Answer) {
+        if let Some(scheduler) = self.0.take() {
+            scheduler.commit(answer as u64);
+        }
+    }
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        if let Some(scheduler) = self.0.take() {
+            scheduler.commit(Answer::DecideAgain as u64);
+        }
+    }
+}
+
+/// What workers do when they pass a barrier.
+#[derive(Debug, Default)]
+struct Batch {
+    number: u64,
+    ends: Vec<End>,
+}
+
+/// Numbers about a cluster, for people.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) hosts: AtomicUsize,
+    pub(crate) parked: AtomicUsize,
+    pub(crate) added: AtomicU64,
+    pub(crate) removed: AtomicU64,
+    pub(crate) ended: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) main_thread_nanos: AtomicU64,
+}
+
+pub(crate) struct Shared {
+    name: Box<[u8]>,
+    config: UpstreamConfig,
+    reader: RouteReader,
+    published: Published,
+    inbox: Sender<Want<Waker>>,
+    scheduler: OnceLock<Box<dyn EnvoyClusterScheduler>>,
+    /// Whether the main thread has been told to work and has not begun.
+    told: AtomicBool,
+    closed: AtomicBool,
+    workers: AtomicUsize,
+    batch: ArcSwap<Batch>,
+    /// How many workers have yet to pass the current barrier.
+    behind: AtomicUsize,
+    pub(crate) counts: Counts,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        name: &[u8],
+        config: UpstreamConfig,
+        reader: RouteReader,
+    ) -> (Arc<Self>, Receiver<Want<Waker>>) {
+        let (inbox, wants) = mpsc::channel();
+        let shared = Self {
+            name: name.into(),
+            config,
+            reader,
+            published: Published::default(),
+            inbox,
+            scheduler: OnceLock::new(),
+            told: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            workers: AtomicUsize::new(0),
+            batch: ArcSwap::default(),
+            behind: AtomicUsize::new(0),
+            counts: Counts::default(),
+        };
+        (Arc::new(shared), wants)
+    }
+
+    /// The cluster's name.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(crate) fn config(&self) -> &UpstreamConfig {
+        &self.config
+    }
+
+    pub(crate) fn reader(&self) -> &RouteReader {
+        &self.reader
+    }
+
+    pub(crate) fn published(&self) -> &Published {
+        &self.published
+    }
+
+    pub(crate) fn set_scheduler(&self, scheduler: Box<dyn EnvoyClusterScheduler>) {
+        // Set once, in `on_init`, which Envoy calls once.
+        let _ = self.scheduler.set(scheduler);
+    }
+
+    /// From any thread: has the main thread look at what there is to do, soon.
+    pub(crate) fn tell(&self) {
+        if !self.closed.load(Ordering::Acquire)
+            && !self.told.swap(true, Ordering::AcqRel)
+            && let Some(scheduler) = self.scheduler.get()
+        {
+            scheduler.commit(WORK);
+        }
+    }
+
+    /// The main thread begins: whatever is told from here on is told anew.
+    pub(crate) fn begin(&self) {
+        self.told.store(false, Ordering::Release);
+    }
+
+    /// Nothing is told any more.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// A request waits for its host. Answered through its waker.
+    pub(crate) fn want(&self, want: Want<Waker>) {
+        // A cluster that is gone gives the want back: its waker is dropped, and so answered.
+        let _ = self.inbox.send(want);
+        self.tell();
+    }
+
+    pub(crate) fn worker_joined(&self) {
+        self.workers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn worker_left(&self) {
+        self.workers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Main thread: begins a barrier and gives its number, to be passed on every worker.
+    pub(crate) fn raise_barrier(&self, ends: Vec<End>) -> u64 {
+        let number = self.batch.load().number + 1;
+        self.behind.store(self.workers.load(Ordering::Acquire), Ordering::Release);
+        self.batch.store(Arc::new(Batch { number, ends }));
+        number
+    }
+
+    /// Main thread: whether every worker has passed the barrier.
+    pub(crate) fn barrier_passed(&self) -> bool {
+        self.behind.load(Ordering::Acquire) == 0
+    }
+
+    /// A worker passes a barrier: what it was doing before is done.
+    pub(crate) fn pass_barrier(&self, number: u64) {
+        let batch = self.batch.load();
+        if batch.number != number {
+            return;
+        }
+        streams::end(&batch.ends);
+        let one_less = |behind: usize| behind.checked_sub(1);
+        if self.behind.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less) == Ok(1) {
+            self.tell();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What one worker knows of the module's clusters.
+//!
+//! Each of Envoy's threads makes a load balancer for each cluster; it registers here, in the thread's own storage, so that
+//! the HTTP filter of a request on the same thread finds the hosts that the load balancer will pick from. A cluster that is
+//! replaced while it serves has two load balancers for a moment: the newer one of a name is the one Envoy uses.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use envoy_proxy_dynamic_modules_rust_sdk::{
+    ClusterLb, ClusterLbContext, EnvoyAsyncHostSelectionComplete, EnvoyClusterLoadBalancer,
+    HostSelectionResult,
+};
+
+use super::host::Host;
+use super::key::Key;
+use super::local::LocalHosts;
+use super::served_at;
+use super::shared::Shared;
+use super::streams::{self, Target, Token};
+
+/// Where the filter leaves a request's [`Token`] for the load balancer: filter state belongs to the request, so that no
+/// other request can read it, also when a host is picked much later, for a retry.
+pub(crate) const TARGET: &[u8] = b"sandgate.target";
+/// What the sandbox is called, on every request that is let through.
+pub(crate) const SANDBOX_ID: &str = "x-sandbox-id";
+
+thread_local! {
+    static CLUSTERS: RefCell<Vec<Registered>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Registered {
+    serial: u64,
+    shared: Arc<Shared>,
+    hosts: LocalHosts,
+}
+
+/// What the filter finds for a request.
+pub(crate) enum Found {
+    /// A host that takes it, and whether the request needs a connection to itself there.
+    Host { host: Arc<Host>, alone: bool },
+    /// The cluster has none yet: the request has to wait for it.
+    Missing(Arc<Shared>),
+    /// The cluster is not one of the module's.
+    NoCluster,
+}
+
+/// Looks for an identity's host in the cluster of this name.
+pub(crate) fn find(cluster: &[u8], key: Key, identity: u64) -> Found {
+    CLUSTERS.with_borrow_mut(|clusters| {
+        let Some(cluster) = clusters.iter_mut().rev().find(|known| known.shared.name() == cluster) else {
+            return Found::NoCluster;
+        };
+        match cluster.hosts.find(key, identity, cluster.shared.published()) {
+            Some(host) => {
+                Found::Host { host: Arc::clone(host), alone: !cluster.shared.config().shares_connections }
+            }
+            None => Found::Missing(Arc::clone(&cluster.shared)),
+        }
+    })
+}
+
+/// One worker's load balancer of one cluster.
+pub(crate) struct Balancer {
+    /// Tells it from any other load balancer of the process.
+    serial: u64,
+    shared: Arc<Shared>,
+}
+
+impl Balancer {
+    /// Registers a cluster on this worker, with the hosts that Envoy has told it of so far.
+    pub(crate) fn new(shared: Arc<Shared>, envoy: &dyn EnvoyClusterLoadBalancer) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        shared.worker_joined();
+        let mut hosts = LocalHosts::default();
+        for priority in 0..u32::try_from(envoy.get_priority_set_size()).unwrap_or_default() {
+            for index in 0..envoy.get_hosts_count(priority) {
+                let address = envoy.get_host_address(priority, index);
+                let address = address
+                    .and_then(|text| std::str::from_utf8(text.as_slice()).ok()?.parse::<SocketAddr>().ok());
+                if let (Some(address), Some(pointer)) = (address, envoy.get_host(priority, index)) {
+                    hosts.add(Key::new(address.ip(), address.port()), pointer as usize);
+                }
+            }
+        }
+        let registered = Registered { serial, shared: Arc::clone(&shared), hosts };
+        CLUSTERS.with_borrow_mut(|clusters| clusters.push(registered));
+        Self { serial, shared }
+    }
+
+    fn with_hosts<R>(&self, body: impl FnOnce(&mut LocalHosts) -> R) -> Option<R> {
+        CLUSTERS.with_borrow_mut(|clusters| {
+            let own = clusters.iter_mut().find(|known| known.serial == self.serial)?;
+            Some(body(&mut own.hosts))
+        })
+    }
+
+    /// A request that is tried again goes to its own sandbox or nowhere: the table is asked anew.
+    fn is_still_served(&self, target: Target, context: &dyn ClusterLbContext) -> bool {
+        let Some((id, _)) = context.get_downstream_header(SANDBOX_ID, 0) else { return false };
+        let Ok(id) = std::str::from_utf8(id.as_slice()) else { return false };
+        let table = self.shared.reader().pin();
+        table.get(id).is_some_and(|route| {
+            route.identity() == target.identity && served_at(route) == Some(target.key.ip())
+        })
+    }
+
+    fn choose(&self, context: &dyn ClusterLbContext) -> Option<usize> {
+        let target = context
+            .get_filter_state_bytes(TARGET)
+            .and_then(|bytes| Token::from_bytes(bytes.as_slice()))
+            .and_then(streams::target)?;
+        if target.again && !self.is_still_served(target, context) {
+            return None;
+        }
+        self.with_hosts(|hosts| hosts.pointer(target.key, target.identity))?
+    }
+}
+
+impl ClusterLb for Balancer {
+    fn choose_host(
+        &mut self,
+        context: Option<&dyn ClusterLbContext>,
+        _completion: Box<dyn EnvoyAsyncHostSelectionComplete>,
+    ) -> HostSelectionResult {
+        match context.and_then(|context| self.choose(context)) {
+            Some(pointer) => HostSelectionResult::Selected(pointer as _),
+            None => HostSelectionResult::NoHost,
+        }
+    }
+
+    fn on_host_membership_update(
+        &mut self,
+        envoy: &dyn EnvoyClusterLoadBalancer,
+        added: usize,
+        removed: usize,
+    ) {
+        let host = |index, is_added| {
+            let key = envoy.get_member_update_host_packed_address(index, is_added)?;
+            let pointer = envoy.get_member_update_host(index, is_added)?;
+            Some((Key::from(key), pointer as usize))
+        };
+        self.with_hosts(|hosts| {
+            for (key, pointer) in (0..removed).filter_map(|index| host(index, false)) {
+                hosts.remove(key, pointer);
+            }
+            for (key, pointer) in (0..added).filter_map(|index| host(index, true)) {
+                hosts.add(key, pointer);
+            }
+        });
+    }
+}
+
+impl Drop for Balancer {
+    fn drop(&mut self) {
+        self.shared.worker_left();
+        // The thread's storage may be gone already when the thread ends.
+        let _ = CLUSTERS.try_with(|clusters| {
+            clusters.borrow_mut().retain(|known| known.serial != self.serial);
+        });
+    }
+}
+
+/// The main thread's load balancer: no request is served there, so it keeps no hosts.
+pub(crate) struct Idle;
+
+impl ClusterLb for Idle {
+    fn choose_host(
+        &mut self,
+        _context: Option<&dyn ClusterLbContext>,
+        _completion: Box<dyn EnvoyAsyncHostSelectionComplete>,
+    ) -> HostSelectionResult {
+        HostSelectionResult::NoHost
+    }
+}
