@@ -37,8 +37,12 @@ test: deps lint failpoints module ## Everything CI checks
 scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME=transport:: for some of them)
 	$(call with-envoy,cargo test --locked -p sandgate-tests $(NAME))
 
+churn: deps failpoints module ## The long versions of the churn scenarios: some minutes
+	$(call with-envoy,cargo test --locked -p sandgate-tests churn:: -- --nocapture)
+
+churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
-test scenarios: export SANDGATE_BIN = $(BUILT)/debug/sandgate
+test scenarios churn: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 define with-envoy
 cargo build --locked -p sandgate
 apiserver="$$(tests/apiserver/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
@@ -86,5 +90,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios lint envoy apiserver failpoints deps bench bench-quick bench-build deny
+.PHONY: help run build module test scenarios churn lint envoy apiserver failpoints deps bench bench-quick bench-build deny
 .NOTPARALLEL:

@@ -28,7 +28,19 @@ pub struct Gateway {
     admin: SocketAddr,
     listeners: BTreeMap<String, SocketAddr>,
     lds: Option<builder::Lds>,
+    cds: Option<builder::Cds>,
+    restarts: Option<builder::Restarts>,
     folder: TempDir,
+}
+
+/// An Envoy that another one has taken over from. Dropping it ends the process.
+pub struct Predecessor(Process);
+
+impl Predecessor {
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        self.0.is_alive()
+    }
 }
 
 impl Gateway {

@@ -16,12 +16,14 @@ mod gateway;
 pub mod kubernetes;
 pub mod locations;
 mod sandbox;
+mod tls;
 mod wait;
 
 pub use browser::Browser;
 pub use cli::{Cli, Running, process_exists};
 pub use client::{Client, Reply, Request, WebSocket, raw_exchange};
 pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
-pub use gateway::{Access, Builder, Exit, Gateway, refresh_request};
+pub use gateway::{Access, Builder, Exit, Gateway, Predecessor, refresh_request};
 pub use sandbox::{Pattern, Place, Sandbox};
+pub use tls::Authority;
 pub use wait::{DEADLINE, eventually};

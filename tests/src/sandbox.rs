@@ -13,6 +13,7 @@
 mod answer;
 mod pattern;
 mod place;
+mod transport;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,17 +27,21 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
 
 pub use pattern::Pattern;
 pub use place::Place;
+use transport::Transport;
 
 use crate::{DEADLINE, eventually};
 
 struct Shared {
     name: String,
     http1_only: bool,
+    tls: Option<TlsAcceptor>,
     requests: AtomicUsize,
     connections: AtomicUsize,
+    open: AtomicUsize,
     held: AtomicUsize,
     gate: Semaphore,
     events: Mutex<Option<mpsc::Sender<Bytes>>>,
@@ -68,20 +73,33 @@ impl Sandbox {
 
     /// A sandbox on an address of its own that does not speak HTTP/2, as most servers do not without TLS.
     pub async fn http1_only(name: &str) -> Self {
-        Self::listen(name, Place::reserve(), &[0], true).await
+        Self::listen(name, Place::reserve(), &[0], true, None).await
     }
 
     /// A sandbox at a given place: the way to give one sandbox's address to the next.
     pub async fn start_at(name: &str, place: Place, ports: &[u16]) -> Self {
-        Self::listen(name, place, ports, false).await
+        Self::listen(name, place, ports, false, None).await
     }
 
-    async fn listen(name: &str, place: Place, ports: &[u16], http1_only: bool) -> Self {
+    /// A sandbox on an address of its own that speaks TLS, at these ports.
+    pub async fn over_tls(name: &str, ports: &[u16], tls: TlsAcceptor) -> Self {
+        Self::listen(name, Place::reserve(), ports, false, Some(tls)).await
+    }
+
+    async fn listen(
+        name: &str,
+        place: Place,
+        ports: &[u16],
+        http1_only: bool,
+        tls: Option<TlsAcceptor>,
+    ) -> Self {
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             http1_only,
+            tls,
             requests: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
+            open: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             gate: Semaphore::new(0),
             events: Mutex::new(None),
@@ -125,6 +143,11 @@ impl Sandbox {
     /// Connections accepted so far.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
+    }
+
+    /// Connections open now.
+    pub fn open_connections(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
     }
 
     /// Waits until `count` requests are held at `/slow`.
@@ -180,6 +203,22 @@ struct Arrival {
     connection: usize,
 }
 
+/// Counts a connection for as long as it is open.
+struct Open(Arc<Shared>);
+
+impl Open {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.open.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Owns its connections: they end with the listener.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
@@ -188,11 +227,21 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         while connections.try_join_next().is_some() {}
         let connection = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
         let shared = Arc::clone(&shared);
-        let http1_only = shared.http1_only;
+        let (http1_only, tls) = (shared.http1_only, shared.tls.clone());
+        let open = Open::new(&shared);
         connections.spawn(async move {
+            let _open = open;
             let service = service_fn(move |request| {
                 answer::answer(Arc::clone(&shared), Arrival { port, connection }, request)
             });
+            let stream = match tls {
+                None => Transport::Plain(stream),
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => Transport::Tls(Box::new(stream)),
+                    // A client it does not know; what that client sees is asserted.
+                    Err(_) => return,
+                },
+            };
             let stream = TokioIo::new(stream);
             // A peer that goes away is no failure of the sandbox; the scenario asserts on what the client sees.
             if http1_only {

@@ -24,6 +24,17 @@ impl Gateway {
         reply.json()
     }
 
+    /// What `/sandgate/status` says of the newest cluster of this name.
+    pub async fn cluster_status(&self, name: &str) -> Value {
+        let status = self.status().await;
+        let clusters = status["clusters"].as_array().expect("clusters are a list");
+        clusters
+            .iter()
+            .rfind(|cluster| cluster["name"] == name)
+            .unwrap_or_else(|| panic!("no {name} in {status}"))
+            .clone()
+    }
+
     /// The value of a counter or gauge, `None` when there is none of that name.
     pub async fn stat(&self, name: &str) -> Option<u64> {
         let reply = self.admin(&format!("/stats?filter=^{}$", name.replace('.', "\\."))).await;

@@ -17,6 +17,10 @@ pub(super) fn routes_file(folder: &Path) -> PathBuf {
     folder.join("mount").join("routes.yaml")
 }
 
+fn cds_file(folder: &Path) -> PathBuf {
+    folder.join("cds").join("clusters.json")
+}
+
 fn lds_file(folder: &Path) -> PathBuf {
     folder.join("lds").join("listeners.json")
 }
@@ -55,6 +59,24 @@ impl Lds {
     }
 }
 
+/// The clusters of a gateway that takes them from a watched file.
+pub(super) struct Cds {
+    clusters: Vec<Value>,
+    version: u32,
+}
+
+impl Cds {
+    pub(super) fn update(&mut self, folder: &Path, change: impl Fn(&mut Value)) {
+        self.version += 1;
+        for cluster in &mut self.clusters {
+            cluster["@type"] = json!("type.googleapis.com/envoy.config.cluster.v3.Cluster");
+            change(cluster);
+        }
+        let update = json!({ "version_info": self.version.to_string(), "resources": self.clusters });
+        replace_by_rename(&cds_file(folder), &update.to_string());
+    }
+}
+
 type Adjustment = Box<dyn FnOnce(&mut Value)>;
 
 /// Describes a gateway. What is not said is as in `envoy/config/gateway.yaml`, but the filter config is empty: all defaults.
@@ -68,6 +90,9 @@ pub struct Builder {
     routes_of_envoy: Vec<Value>,
     clusters: Vec<Value>,
     adjustments: Vec<Adjustment>,
+    cluster: Vec<(String, Value)>,
+    cds: Option<Cds>,
+    restarts: Option<Restarts>,
     lds: bool,
     concurrency: u32,
 }
@@ -89,6 +114,9 @@ impl Builder {
             routes_of_envoy: Vec::new(),
             clusters: Vec::new(),
             adjustments: Vec::new(),
+            cluster: Vec::new(),
+            cds: None,
+            restarts: None,
             lds: false,
             concurrency: 2,
         }
@@ -197,6 +225,37 @@ impl Builder {
         self
     }
 
+    /// One key of the config of both of Sandgate's clusters.
+    #[must_use]
+    pub fn cluster(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.cluster.push((key.to_owned(), value.into()));
+        self
+    }
+
+    /// Envoy's own cluster type in the place of Sandgate's, as shipped.
+    #[must_use]
+    pub fn original_dst(mut self) -> Self {
+        self.filter.get_or_insert_with(|| json!({}))["upstream"] = json!("original-dst");
+        self.adjust(|config| {
+            *at(config, "/static_resources/clusters") = config::original_dst();
+            config::without_retries(config);
+        })
+    }
+
+    /// Clusters come from a file that Envoy watches.
+    #[must_use]
+    pub fn cds(mut self) -> Self {
+        self.cds = Some(Cds { clusters: Vec::new(), version: 0 });
+        self
+    }
+
+    /// Another Envoy may take over from this one ([`Gateway::restart`]). The listener has a fixed port for that.
+    #[must_use]
+    pub fn restartable(mut self) -> Self {
+        self.restarts = Some(Restarts::new());
+        self
+    }
+
     /// Listeners come from a file that Envoy watches.
     #[must_use]
     pub fn lds(mut self) -> Self {
@@ -238,7 +297,8 @@ impl Builder {
         })
         .await;
         let lds = self.lds.then(|| self.listeners_file());
-        Gateway { process, admin, listeners: BTreeMap::new(), lds, folder: self.folder }
+        let (cds, restarts) = (self.cds, self.restarts);
+        Gateway { process, admin, listeners: BTreeMap::new(), lds, cds, restarts, folder: self.folder }
     }
 
     /// Runs Envoy until it ends by itself, as it does when its config is refused.
@@ -273,15 +333,40 @@ impl Builder {
         let clusters =
             at(&mut config, "/static_resources/clusters").as_array_mut().expect("clusters are a list");
         clusters.append(&mut self.clusters);
+        for cluster in
+            at(&mut config, "/static_resources/clusters").as_array_mut().expect("clusters are a list")
+        {
+            if let Some(own) = cluster.pointer_mut("/cluster_type/typed_config/cluster_config/value") {
+                for (key, value) in &self.cluster {
+                    own[key] = value.clone();
+                }
+            }
+        }
+        if let Some(restarts) = &self.restarts {
+            *at(&mut config, "/static_resources/listeners/0/address/socket_address/port_value") =
+                json!(restarts.port);
+        }
         for adjustment in self.adjustments.drain(..) {
             adjustment(&mut config);
         }
-        if self.lds {
-            let file = lds_file(self.folder());
-            config["dynamic_resources"] = json!({ "lds_config": {
+        if let Some(cds) = &mut self.cds {
+            let clusters = std::mem::take(at(&mut config, "/static_resources/clusters"));
+            cds.clusters = clusters.as_array().expect("clusters are a list").clone();
+            let file = cds_file(self.folder.path());
+            fs::create_dir(file.parent().expect("a folder")).expect("create the folder of the clusters");
+            cds.update(self.folder.path(), |_| {});
+            config::without_cluster_checks(&mut config);
+            config["dynamic_resources"]["cds_config"] = json!({
                 "resource_api_version": "V3",
                 "path_config_source": { "path": file, "watched_directory": { "path": file.parent() } },
-            }});
+            });
+        }
+        if self.lds {
+            let file = lds_file(self.folder());
+            config["dynamic_resources"]["lds_config"] = json!({
+                "resource_api_version": "V3",
+                "path_config_source": { "path": file, "watched_directory": { "path": file.parent() } },
+            });
             *at(&mut config, "/static_resources/listeners") = json!([]);
         }
         config
@@ -306,16 +391,79 @@ impl Builder {
         let bootstrap = self.folder().join("bootstrap.json");
         let config = self.config();
         fs::write(&bootstrap, config.to_string()).expect("write the config");
-        let mut command = Command::new(locations::envoy());
+        let mut command = envoy(self.folder());
+        command.args(["--concurrency", &self.concurrency.to_string()]);
+        match &self.restarts {
+            Some(restarts) => restarts.describe(&mut command),
+            None => {
+                command.arg("--disable-hot-restart");
+            }
+        }
         command
-            .arg("--config-path")
-            .arg(bootstrap)
-            .args(["--disable-hot-restart", "--file-flush-interval-msec", "10"])
-            .args(["--service-node", "test", "--service-cluster", "test"])
-            .args(["--concurrency", &self.concurrency.to_string()])
-            // The core of the error is in the log; a crash is seen by the exit code.
-            .current_dir(self.folder());
+    }
+}
+
+/// Envoy with the config in `folder`.
+fn envoy(folder: &Path) -> Command {
+    let mut command = Command::new(locations::envoy());
+    command
+        .arg("--config-path")
+        .arg(folder.join("bootstrap.json"))
+        .args(["--file-flush-interval-msec", "10"])
+        .args(["--service-node", "test", "--service-cluster", "test"])
+        // The core of the error is in the log; a crash is seen by the exit code.
+        .current_dir(folder);
+    command
+}
+
+/// What Envoys that take over from each other have in common.
+pub(super) struct Restarts {
+    base_id: u32,
+    port: u16,
+    epoch: u32,
+}
+
+impl Restarts {
+    fn new() -> Self {
+        // A port that was free a moment ago: the next Envoy finds the socket of the last one by its port.
+        let probe = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = probe.local_addr().expect("a bound listener has an address").port();
+        Self { base_id: u32::from(port), port, epoch: 0 }
+    }
+
+    fn describe(&self, command: &mut Command) {
         command
+            .args(["--base-id", &self.base_id.to_string(), "--restart-epoch", &self.epoch.to_string()])
+            .args(["--drain-time-s", "600", "--parent-shutdown-time-s", "900"]);
+    }
+}
+
+impl Gateway {
+    /// Starts another Envoy with the same config that takes over the listeners, and gives the old one's process.
+    pub async fn restart(&mut self) -> super::Predecessor {
+        let restarts = self.restarts.as_mut().expect("built with restartable()");
+        restarts.epoch += 1;
+        let folder = self.folder.path();
+        let mut command = envoy(folder);
+        restarts.describe(&mut command);
+        let admin_file = folder.join(format!("admin-{}.address", restarts.epoch));
+        command.args(["--concurrency", "2"]).arg("--admin-address-path").arg(&admin_file);
+        let log = folder.join(format!("envoy-{}.log", restarts.epoch));
+        let mut process = Process::spawn(command, &log);
+        self.admin = eventually("the next Envoy opens its admin port", DEADLINE, async || {
+            assert!(process.is_alive(), "the next Envoy ended at once:\n{}", process.log());
+            fs::read_to_string(&admin_file).ok()?.trim().parse().ok()
+        })
+        .await;
+        let old = std::mem::replace(&mut self.process, process);
+        self.live().await;
+        super::Predecessor(old)
+    }
+
+    /// Changes every cluster of a gateway that was built with [`Builder::cds`].
+    pub fn update_clusters(&mut self, change: impl Fn(&mut Value)) {
+        let folder = self.folder.path().to_owned();
+        self.cds.as_mut().expect("built with cds()").update(&folder, change);
     }
 }
 

@@ -18,11 +18,40 @@ pub(super) fn shipped() -> Value {
     serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
+/// The clusters of `envoy/config/clusters-original-dst.yaml`.
+pub(super) fn original_dst() -> Value {
+    let file = locations::repository().join("envoy/config/clusters-original-dst.yaml");
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let mut config: Value =
+        serde_saphyr::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    config["clusters"].take()
+}
+
+/// Lets routes name clusters that are not there yet.
+pub(super) fn without_cluster_checks(config: &mut Value) {
+    for listener in at(config, "/static_resources/listeners").as_array_mut().expect("listeners are a list") {
+        at(listener, &format!("{CONNECTION_MANAGER}/route_config"))["validate_clusters"] = json!(false);
+    }
+}
+
+/// Takes the retries out of all routes.
+pub(super) fn without_retries(config: &mut Value) {
+    for listener in at(config, "/static_resources/listeners").as_array_mut().expect("listeners are a list") {
+        let routes = at(listener, &format!("{CONNECTION_MANAGER}/route_config/virtual_hosts/0/routes"));
+        for route in routes.as_array_mut().expect("routes are a list") {
+            if let Some(action) = route["route"].as_object_mut() {
+                action.remove("retry_policy");
+            }
+        }
+    }
+}
+
 /// The place of `pointer` in the config.
 pub(super) fn at<'c>(config: &'c mut Value, pointer: &str) -> &'c mut Value {
     config.pointer_mut(pointer).unwrap_or_else(|| panic!("the shipped config has no {pointer}"))
 }
 
+const CLUSTER_MODULE: &str = "/cluster_type/typed_config/dynamic_module_config/module/local/filename";
 const FIRST: &str = "/static_resources/listeners/0";
 const CONNECTION_MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
 const FILTER: &str = "/filter_chains/0/filters/0/typed_config/http_filters/0/typed_config";
@@ -44,6 +73,12 @@ pub(super) fn localised(folder: &Path, module: &Path, settings: Option<&Value>) 
         }
         None => {
             config.as_object_mut().expect("a config is an object").remove("bootstrap_extensions");
+        }
+    }
+    for cluster in at(&mut config, "/static_resources/clusters").as_array_mut().expect("clusters are a list")
+    {
+        if let Some(filename) = cluster.pointer_mut(CLUSTER_MODULE) {
+            *filename = json!(module);
         }
     }
     let listener = at(&mut config, FIRST);

@@ -18,6 +18,14 @@ async fn plain(sandbox: &Sandbox) -> Gateway {
                 .and_then(|filters| filters.as_array_mut())
                 .expect("filters")
                 .remove(0);
+            config
+                .pointer_mut("/static_resources/clusters")
+                .and_then(|clusters| clusters.as_array_mut())
+                .expect("clusters")
+                .retain(|cluster| cluster["name"] == "plain");
+            // Their routes go with them.
+            let routes = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
+            config.pointer_mut(routes).and_then(|routes| routes.as_array_mut()).expect("routes").truncate(1);
         })
         .start()
         .await

@@ -39,7 +39,7 @@ async fn a_bad_port_is_malformed_in_every_form() {
     for port in ["1", "65535"] {
         // Nobody listens there, but the address is a good one.
         let reply = gateway.send(Request::get(&format!("/kruise/default--demo/{port}/"))).await;
-        assert_eq!(reply.status, 503, "{}", reply.text());
+        assert_eq!((reply.status, &reply.json()["reason"]), (502, &json!("sandbox_port_closed")));
     }
     assert_eq!(demo.requests(), 0);
 }

@@ -76,29 +76,6 @@ async fn the_dead_and_the_unknown_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_does_not_accept_connections_is_envoys_503_and_nothing_is_retried() {
-    let gone = sandbox("gone").await;
-    let ip = gone.ip();
-    let _place = gone.stop().await;
-    let gateway = Gateway::serving(&routes([route("gone").ip(ip)])).await;
-    // Whatever the client asks for: a second try would go to whoever has the address then.
-    let insisting = ask("default--gone")
-        .header("x-envoy-retry-on", "5xx,reset,connect-failure,refused-stream")
-        .header("x-envoy-max-retries", "5")
-        .header("x-envoy-hedge-on-per-try-timeout", "true");
-    for request in [ask("default--gone"), insisting] {
-        let reply = gateway.send(request).await;
-        assert_eq!(reply.status, 503);
-        let access = gateway.access(&reply).await;
-        assert!(access.details.starts_with("upstream_reset_before_response_started"), "{}", access.details);
-    }
-    assert_eq!(gateway.stat("cluster.sandbox.upstream_cx_connect_fail").await, Some(2));
-    for retries in ["upstream_rq_retry", "upstream_rq_retry_overflow"] {
-        assert_eq!(gateway.stat(&format!("cluster.sandbox.{retries}")).await.unwrap_or(0), 0, "{retries}");
-    }
-}
-
-#[tokio::test]
 async fn a_browser_that_navigates_reads_a_page_and_every_program_reads_json() {
     let (_sandbox, gateway) = every_state().await;
     let pages = [

@@ -219,18 +219,3 @@ async fn an_http2_client_reaches_a_sandbox_that_speaks_only_http1() {
     let reply = client.send(request).await.expect("an answer");
     assert_eq!((reply.sandbox().as_str(), reply.seen_path().as_str()), ("old", "/page"));
 }
-
-#[tokio::test]
-async fn a_client_keeps_its_connection_while_every_request_gets_a_fresh_one_to_the_sandbox() {
-    let (demo, gateway) = demo().await;
-    let mut client = gateway.client().await;
-    let mut connections = Vec::new();
-    for _ in 0..20 {
-        let reply = client.send(ask("default--demo")).await.expect("an answer");
-        connections.push(reply.json()["connection"].as_u64().expect("a number"));
-    }
-    assert_eq!(gateway.stat("http.gateway.downstream_cx_total").await, Some(1));
-    // One request a connection: no pooled connection can outlive the sandbox it was opened for.
-    connections.dedup();
-    assert_eq!((connections.len(), demo.connections()), (20, 20));
-}
