@@ -34,5 +34,5 @@ mod support;
 mod switches;
 mod tls;
 mod transport;
-mod watch_and_push;
 mod upstream;
+mod watch_and_push;
