@@ -39,7 +39,7 @@ fn tls_context(
 
 /// TLS on [`TLS`] for the file's sandboxes, with this context; other ports stay plain.
 fn with_tls(builder: Builder, rule: Value, context: Value) -> Builder {
-    builder.cluster("tls", json!([rule])).adjust(move |config| {
+    builder.cluster("tls", Value::Array(vec![rule])).adjust(move |config| {
         for cluster in config["static_resources"]["clusters"].as_array_mut().expect("clusters") {
             cluster["transport_socket_matches"] = json!([
                 { "name": "tls", "match": { "sandgate": "inside" },

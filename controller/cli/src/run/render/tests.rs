@@ -1,5 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::sync::LazyLock;
 
 use sandgate_request::{FilterConfig, UpstreamConfig};
 use sandgate_watch::Settings;
@@ -15,7 +16,7 @@ fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
 }
 
 fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
-    static NONE: Map<String, Value> = Map::new();
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     Render {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 1234,
