@@ -75,6 +75,8 @@ async fn ask(client: &mut Client, target: &Name, namespace: &str, ledger: &Ledge
         200 => reply.json()["name"] == **name,
         // The tenant of the address refused: the ledger has judged whether that may be.
         421 => true,
+        // It left its address while the request was under way.
+        503 if reply.json()["reason"] == "sandbox_gone" => true,
         status => {
             let reason = reply.json()["reason"].clone();
             refusals(*kind).iter().any(|refusal| *refusal == (status, reason.as_str().unwrap_or_default()))
