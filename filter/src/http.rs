@@ -11,7 +11,7 @@
 //! `x-envoy-original-dst-host` and the module's own header are removed from every request before anything else, addressed
 //! or not. Where the request goes travels as filter state, which no client can set.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,9 +26,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
 use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyBuffer, EnvoyHttpFilter, EnvoyHttpFilterConfig, HttpFilter, HttpFilterConfig, envoy_log_error,
 };
-use sandgate_request::{
-    FilterConfig, Headers, Recognition, Refusal, Trouble, preferred_media, recognise, reply,
-};
+use sandgate_request::{Address, FilterConfig, Headers, Refusal, Trouble, preferred_media, reply};
 
 use crate::cluster::{self, Answer, Token};
 use crate::gateway::{self, Gateway};
@@ -83,6 +81,7 @@ impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for SharedConfig {
     fn new_http_filter(&self, _: &mut EHF) -> Box<dyn HttpFilter<EHF>> {
         Box::new(Filter {
             shared: Arc::clone(&self.0),
+            address: OnceCell::new(),
             stream: Cell::new(None),
             waiting_since: Cell::new(None),
             held: Cell::new(false),
@@ -94,6 +93,9 @@ impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for SharedConfig {
 
 struct Filter {
     shared: Arc<Shared>,
+    /// What the request addresses, as the client wrote it: the request is changed on its way, and its headers may then
+    /// read as another address.
+    address: OnceCell<Address>,
     /// The request's entry among those in flight, from when it is let through until it is over.
     stream: Cell<Option<Token>>,
     /// When the request was first held.
@@ -201,20 +203,16 @@ impl Filter {
         }
     }
 
-    /// Answers a request whose address has been read before: it is read again, for the words of the answer.
+    /// Answers a request whose address has been read before.
     fn refuse<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, refusal: Refusal) {
-        let address = match recognise(&RequestHeaders(envoy), &self.shared.config) {
-            Recognition::Addressed(address) => Some(address),
-            _ => None,
-        };
-        self.answer(envoy, refusal, address.as_ref());
+        self.answer(envoy, refusal, self.address.get());
     }
 
     fn answer<EHF: EnvoyHttpFilter>(
         &self,
         envoy: &mut EHF,
         refusal: Refusal,
-        address: Option<&sandgate_request::Address>,
+        address: Option<&Address>,
     ) -> Outcome {
         self.answered.set(true);
         self.shared.stats.refused(envoy, refusal);

@@ -43,34 +43,37 @@ impl Filter {
             envoy.get_request_header_value("x-sandgate-failpoint").is_none(),
             "failpoint: panic in the request hook"
         );
-        let address = match recognise(&RequestHeaders(envoy), &shared.config) {
-            Recognition::Addressed(address) => address,
-            Recognition::Unaddressed if shared.config.unaddressed() == Unaddressed::Pass => {
-                if misled {
-                    envoy.clear_route_cache();
+        let address = match self.address.get() {
+            Some(address) => address,
+            None => match recognise(&RequestHeaders(envoy), &shared.config) {
+                Recognition::Addressed(address) => self.address.get_or_init(|| address),
+                Recognition::Unaddressed if shared.config.unaddressed() == Unaddressed::Pass => {
+                    if misled {
+                        envoy.clear_route_cache();
+                    }
+                    shared.stats.passed(envoy);
+                    return Outcome::GoOn;
                 }
-                shared.stats.passed(envoy);
-                return Outcome::GoOn;
-            }
-            Recognition::Unaddressed => return self.answer(envoy, Refusal::Unaddressed, None),
-            Recognition::Malformed { form, part } => {
-                return self.answer(envoy, Refusal::Malformed { form, part }, None);
-            }
+                Recognition::Unaddressed => return self.answer(envoy, Refusal::Unaddressed, None),
+                Recognition::Malformed { form, part } => {
+                    return self.answer(envoy, Refusal::Malformed { form, part }, None);
+                }
+            },
         };
         let reader = &shared.gateway.reader;
         let ready = reader.is_ready();
         let table = reader.pin();
-        let route = match decide(&address, &table, ready, &RequestHeaders(envoy), &shared.config) {
+        let route = match decide(address, &table, ready, &RequestHeaders(envoy), &shared.config) {
             Decision::Forward(route) => route,
-            Decision::Refuse(refusal) => return self.answer(envoy, refusal, Some(&address)),
+            Decision::Refuse(refusal) => return self.answer(envoy, refusal, Some(address)),
         };
         if shared.config.clear_route_cache() {
             envoy.set_request_header(ROUTED.0, ROUTED.1);
             envoy.clear_route_cache();
         }
         match shared.config.upstream() {
-            Upstream::Cluster => self.to_host(envoy, &address, route),
-            Upstream::OriginalDst => self.to_address(envoy, &address, route),
+            Upstream::Cluster => self.to_host(envoy, address, route),
+            Upstream::OriginalDst => self.to_address(envoy, address, route),
         }
     }
 

@@ -75,6 +75,18 @@ async fn a_closed_port_is_a_502_that_names_it_after_one_more_try_and_nothing_a_c
 }
 
 #[tokio::test]
+async fn a_closed_port_is_answered_in_the_words_of_the_address_as_the_client_wrote_it() {
+    let (_demo, gateway) = demo().await;
+    for path in ["/kruise/default--demo/9/deep/path", "/default--demo/9/deep/path"] {
+        let reply = gateway.send(Request::get(path)).await;
+        assert_answered(&gateway, &reply, 502, "sandbox_port_closed").await;
+        let body = reply.json();
+        assert_eq!(body["sandbox"], "default--demo", "{path}: {body}");
+        assert!(body["message"].as_str().is_some_and(|text| text.contains("port 9.")), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn a_closed_port_reads_as_a_page_in_a_browser_and_as_a_status_to_grpc() {
     let (_demo, gateway) = demo().await;
     let page = gateway.send(on_port("default--demo", 9).header("sec-fetch-mode", "navigate")).await;
