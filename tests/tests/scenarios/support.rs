@@ -67,3 +67,21 @@ pub(crate) async fn assert_answered(gateway: &Gateway, reply: &Reply, status: u1
     let access = gateway.access(reply).await;
     assert_eq!((access.status, access.details.as_str()), (status, reason), "{body}");
 }
+
+/// The request was answered by the gateway: the sandbox is not served, or ceased to be while the request was under way.
+pub(crate) fn assert_turned_away(reply: &Reply) {
+    let gone = reply.status == 503 && reply.json()["reason"] == "sandbox_gone";
+    assert!(reply.status == 502 || gone, "{} {}", reply.status, reply.text());
+}
+
+/// Numbers that look random and are the same for the same seed (xorshift); the seed is not zero.
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl Seeded {
+    pub(crate) fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % below as u64).expect("below a usize")
+    }
+}

@@ -9,7 +9,7 @@ use sandgate_tests::kubernetes::{ApiServer, Ask, Fault, Object, Wire, kruise};
 use sandgate_tests::{Client, DEADLINE, Gateway, Sandbox, eventually, refresh_request};
 use serde_json::{Value, json};
 
-use crate::support::{ask, assert_refused, sandbox};
+use crate::support::{Seeded, ask, assert_refused, assert_turned_away, sandbox};
 
 /// A gateway that watches the OpenKruise sandboxes of a namespace, and is pushed to.
 async fn gateway(kubeconfig: &Path, namespace: &str) -> Gateway {
@@ -150,18 +150,6 @@ async fn an_address_no_sandbox_may_have_is_not_routed_to_when_the_watch_tells_it
     serves(&gateway, &id(&object), "demo").await;
 }
 
-/// Numbers that look random and are the same in each run.
-struct Seeded(u64);
-
-impl Seeded {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % below as u64).expect("below a usize")
-    }
-}
-
 /// A gateway under churn: what it has still to be told, and the lives it knows to be over.
 struct Plane {
     gateway: Gateway,
@@ -215,7 +203,7 @@ impl Plane {
                 let uid = reply.seen("x-sandbox-uid").concat();
                 assert!(!over.contains(&uid), "{id} was served from {uid}, which is dead");
             } else {
-                assert_eq!(reply.status, 502, "{}", reply.text());
+                assert_turned_away(&reply);
             }
         }
         served

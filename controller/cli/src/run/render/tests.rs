@@ -90,19 +90,19 @@ fn the_shipped_config_is_one_the_module_takes() {
 
 /// Each of these was a way for a request to reach a sandbox it was not meant for.
 #[test]
-fn the_shipped_config_reuses_no_connection_retries_nothing_and_trusts_no_header() {
+fn the_shipped_config_retries_only_connections_that_failed_and_trusts_no_header() {
     let shipped = shipped();
-    let clusters = at(&shipped, "/static_resources/clusters").as_array().unwrap();
+    let clusters = at(&shipped, CLUSTERS).as_array().unwrap();
     assert_eq!(clusters.len(), 2);
     for cluster in clusters {
-        let options = at(cluster, "/typed_extension_protocol_options").as_object().unwrap();
-        let options = options.values().next().unwrap();
-        assert_eq!(at(options, "/common_http_protocol_options/max_requests_per_connection"), 1, "{cluster}");
+        assert_eq!(at(cluster, "/cluster_type/name"), "envoy.clusters.dynamic_modules", "{cluster}");
     }
-    let text = shipped.to_string();
-    assert!(
-        !text.contains("use_http_header") && !text.contains("retry_policy") && !text.contains("retry_on")
-    );
+    let routes = at(&shipped, &format!("{HCM}/route_config/virtual_hosts/0/routes")).as_array().unwrap();
+    for route in routes {
+        let once = json!({ "retry_on": "connect-failure", "num_retries": 1 });
+        assert_eq!(at(route, "/route/retry_policy"), &once, "{route}");
+    }
+    assert!(!shipped.to_string().contains("use_http_header"));
     assert_eq!(at(&shipped, &format!("{HCM}/normalize_path")), false);
     assert_eq!(at(&shipped, &format!("{HCM}/merge_slashes")), false);
 }
@@ -122,7 +122,7 @@ fn the_cluster_section_goes_to_both_clusters_and_keeps_what_they_have() {
 }
 
 #[test]
-fn with_original_dst_no_cluster_is_the_modules_and_nothing_is_retried() {
+fn with_original_dst_no_cluster_is_the_modules_no_connection_is_reused_and_nothing_is_retried() {
     let (filter, gateway) = (json!({ "upstream": "original-dst" }), Map::new());
     let cluster = json!({ "idle-seconds": 5 }).as_object().unwrap().clone();
     let config = Render { cluster: &cluster, ..plain(&filter, &gateway) }.render().unwrap();
@@ -130,8 +130,11 @@ fn with_original_dst_no_cluster_is_the_modules_and_nothing_is_retried() {
         at(config, CLUSTERS).as_array().unwrap().iter().map(|cluster| cluster["name"].clone()).collect()
     };
     assert_eq!(names(&config), names(&shipped()));
-    assert!(
-        at(&config, CLUSTERS).as_array().unwrap().iter().all(|cluster| cluster["type"] == "ORIGINAL_DST")
-    );
+    for cluster in at(&config, CLUSTERS).as_array().unwrap() {
+        assert_eq!(cluster["type"], "ORIGINAL_DST", "{cluster}");
+        let options = at(cluster, "/typed_extension_protocol_options").as_object().unwrap();
+        let options = options.values().next().unwrap();
+        assert_eq!(at(options, "/common_http_protocol_options/max_requests_per_connection"), 1, "{cluster}");
+    }
     assert!(!config.to_string().contains("retry_policy") && shipped().to_string().contains("retry_policy"));
 }
