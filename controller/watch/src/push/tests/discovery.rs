@@ -1,5 +1,6 @@
 //! Peers that come and go.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -29,11 +30,14 @@ fn port(address: &PeerAddress) -> u16 {
 
 #[tokio::test]
 async fn the_endpoints_of_a_service_are_followed_and_whoever_waits_for_one_that_is_gone_is_told() {
-    let answer = Arc::new(Mutex::new(Value::Null));
-    let page = async |State(answer): State<Arc<Mutex<Value>>>| answer.lock().unwrap().to_string();
+    let (answer, asked) = (Arc::new(Mutex::new(Value::Null)), Arc::new(AtomicUsize::new(0)));
+    let page = async |State((answer, asked)): State<(Arc<Mutex<Value>>, Arc<AtomicUsize>)>| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        answer.lock().unwrap().to_string()
+    };
     let router = Router::new()
         .route("/apis/discovery.k8s.io/v1/namespaces/sandgate/endpointslices", get(page))
-        .with_state(Arc::clone(&answer));
+        .with_state((Arc::clone(&answer), Arc::clone(&asked)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(axum::serve(listener, router).into_future());
@@ -76,7 +80,9 @@ async fn the_endpoints_of_a_service_are_followed_and_whoever_waits_for_one_that_
 
     // An answer that cannot be read leaves the peers as they are.
     *answer.lock().unwrap() = json!("nonsense");
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    let before = asked.load(Ordering::SeqCst);
+    // Whoever asks once more is done with the answer before.
+    eventually(|| (asked.load(Ordering::SeqCst) >= before + 2).then_some(())).await;
     let outcomes =
         pusher.push(&message("demo", "running", 3)).unwrap().outcomes(Instant::now() + DEADLINE).await;
     assert_eq!(outcomes[0].1, Delivery::Delivered);
