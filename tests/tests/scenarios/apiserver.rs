@@ -9,6 +9,8 @@ use sandgate_tests::kubernetes::{ApiServer, Ask, Fault, Kind, Wire, agent_sandbo
 use sandgate_tests::{Client, DEADLINE, Request, eventually, locations};
 use serde_json::{Value, json};
 
+use crate::support::allow;
+
 /// A watch as a plain client sees it.
 struct Watching {
     _client: Client,
@@ -316,21 +318,7 @@ async fn an_account_has_the_rights_it_was_given_and_its_token_ends_with_what_it_
         }
     };
     assert_eq!(status(&client).await, 403);
-    api.apply(&format!(
-        r#"
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{ namespace: {namespace}, name: gateway }}
-rules: [{{ apiGroups: [agents.kruise.io], resources: [sandboxes], verbs: [list, watch] }}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{ namespace: {namespace}, name: gateway }}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: gateway }}
-subjects: [{{ kind: ServiceAccount, name: gateway, namespace: {namespace} }}]
-"#
-    ))
-    .await;
+    allow(&api, &namespace, "list, watch").await;
     eventually("the right is there", DEADLINE, async || (status(&client).await == 200).then_some(())).await;
 
     account.revoke("lease").await;

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
+use crate::support::allow;
+
 async fn check(kubeconfig: &Path, more: &[&str]) -> Cli {
     let kubeconfig = kubeconfig.to_str().expect("a path of text");
     let mut arguments = vec!["check", "--kubeconfig", kubeconfig];
@@ -40,25 +42,6 @@ async fn account(api: &ApiServer, namespace: &str) -> (ServiceAccount, PathBuf) 
     let account = api.service_account(namespace, "gateway").await;
     let kubeconfig = api.kubeconfig(&account.token().await);
     (account, kubeconfig)
-}
-
-/// Lets the account do these things with OpenKruise's sandboxes in its namespace.
-async fn allow(api: &ApiServer, namespace: &str, verbs: &str) {
-    api.apply(&format!(
-        r#"
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{ namespace: {namespace}, name: gateway }}
-rules: [{{ apiGroups: [agents.kruise.io], resources: [sandboxes], verbs: [{verbs}] }}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{ namespace: {namespace}, name: gateway }}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: gateway }}
-subjects: [{{ kind: ServiceAccount, name: gateway, namespace: {namespace} }}]
-"#
-    ))
-    .await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What several themes share.
 
+use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Builder, Gateway, Reply, Request, Sandbox, route, routes};
 use serde_json::{Value, json};
 
@@ -84,4 +85,23 @@ impl Seeded {
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 % below as u64).expect("below a usize")
     }
+}
+
+/// Lets the account `gateway` do these things with OpenKruise's sandboxes in its namespace.
+pub(crate) async fn allow(api: &ApiServer, namespace: &str, verbs: &str) {
+    api.apply(&format!(
+        r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{ namespace: {namespace}, name: gateway }}
+rules: [{{ apiGroups: [agents.kruise.io], resources: [sandboxes], verbs: [{verbs}] }}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{ namespace: {namespace}, name: gateway }}
+roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: gateway }}
+subjects: [{{ kind: ServiceAccount, name: gateway, namespace: {namespace} }}]
+"#
+    ))
+    .await;
 }

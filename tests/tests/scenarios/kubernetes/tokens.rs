@@ -5,6 +5,7 @@ use sandgate_tests::kubernetes::{ApiServer, Ask, Kind, Wire, kruise};
 use sandgate_tests::{DEADLINE, eventually, replace_by_rename};
 
 use super::{ask, sandbox, served, watching};
+use crate::support::allow;
 
 #[tokio::test]
 async fn a_token_that_has_ended_is_told_and_the_next_one_in_its_file_is_taken() {
@@ -12,21 +13,7 @@ async fn a_token_that_has_ended_is_told_and_the_next_one_in_its_file_is_taken() 
     let (namespace, wire) = (api.namespace("token").await, Wire::to(&api).await);
     let places = [sandbox("here").await, sandbox("there").await];
     let account = api.service_account(&namespace, "gateway").await;
-    api.apply(&format!(
-        r"
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {{ namespace: {namespace}, name: gateway }}
-rules: [{{ apiGroups: [agents.kruise.io], resources: [sandboxes], verbs: [list, watch] }}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {{ namespace: {namespace}, name: gateway }}
-roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: gateway }}
-subjects: [{{ kind: ServiceAccount, name: gateway, namespace: {namespace} }}]
-"
-    ))
-    .await;
+    allow(&api, &namespace, "list, watch").await;
     let object = kruise(&api, &namespace, "a").running(places[0].ip()).create().await;
     let token = account.token_bound_to("lease").await;
     let file = api.token_file(&token);
