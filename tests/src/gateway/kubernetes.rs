@@ -61,8 +61,10 @@ impl Gateway {
         let wanted: u64 = wanted.parse().expect("a number");
         let what = format!("the table has {id} at version {wanted}");
         let mut last = Value::Null;
-        let found = tokio::time::timeout(DEADLINE, async {
-            eventually(&what, DEADLINE * 2, async || {
+        // After failures in a row the gateway may wait 30 s before it asks again.
+        let patience = DEADLINE * 2;
+        let found = tokio::time::timeout(patience, async {
+            eventually(&what, patience * 2, async || {
                 let reply = self.admin(&format!("/sandgate/routes?id={id}")).await;
                 last = reply.json();
                 let version: u64 = last["version"].as_str()?.parse().ok()?;
@@ -71,6 +73,6 @@ impl Gateway {
             .await;
         });
         let found = found.await.is_ok();
-        assert!(found, "not within {DEADLINE:?}: {what}, but {last}");
+        assert!(found, "not within {patience:?}: {what}, but {last}");
     }
 }
