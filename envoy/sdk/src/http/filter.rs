@@ -1,6 +1,7 @@
 //! [`EnvoyHttpFilter`] over the ABI.
 
 mod parts;
+mod snapshot;
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -21,6 +22,7 @@ use crate::metrics::{
     EnvoyCounterId, EnvoyCounterVecId, EnvoyGaugeId, EnvoyGaugeVecId, EnvoyHistogramId, EnvoyHistogramVecId,
     metric_methods, outcome,
 };
+use snapshot::Snapshot;
 
 /// The real [`EnvoyHttpFilter`]. Only hooks make one, around the pointer they were called with.
 ///
@@ -28,11 +30,14 @@ use crate::metrics::{
 /// The pointer is the filter of the running hook: Envoy keeps that object alive until the hook has returned, even if the
 /// request ends inside it, and its callbacks check whether the request has ended. Arguments are copied before a callback
 /// returns. What a getter returns stays in place until something about the request is changed, which needs `&mut self`.
+// In this order for the snapshot's sake: see there.
+#[repr(C)]
 pub struct EnvoyHttpFilterImpl {
-    raw_ptr: abi::envoy_dynamic_module_type_http_filter_envoy_ptr,
     /// Copies of values that Envoy's next getter would free; they live as long as views of them can.
     /// `Rc` because its pointer stays valid when it is moved into the list; a `Box` claims to be the only one.
     copies: RefCell<Vec<Rc<[u8]>>>,
+    raw_ptr: abi::envoy_dynamic_module_type_http_filter_envoy_ptr,
+    snapshot: Snapshot,
 }
 
 impl EnvoyHttpFilterImpl {
@@ -40,7 +45,9 @@ impl EnvoyHttpFilterImpl {
     /// `raw_ptr` must be the filter a hook was called with, and the value must not outlive the hook.
     #[inline]
     pub(super) unsafe fn new(raw_ptr: abi::envoy_dynamic_module_type_http_filter_envoy_ptr) -> Self {
-        Self { raw_ptr, copies: RefCell::new(Vec::new()) }
+        // SAFETY: the caller's promise; headers are changed through `&mut self` only, by methods that forget the snapshot.
+        let snapshot = unsafe { Snapshot::new(raw_ptr) };
+        Self { raw_ptr, copies: RefCell::new(Vec::new()), snapshot }
     }
 
     #[inline]
@@ -77,7 +84,7 @@ macro_rules! header_methods {
     ($($kind:ident: $get:ident $values:ident $all:ident $set:ident $add:ident $remove:ident;)*) => {$(
         #[inline]
         fn $get<'a>(&'a self, key: &str) -> Option<EnvoyBuffer<'a>> {
-            self.header(HeaderType::$kind, key)
+            self.first_value(HeaderType::$kind, key)
         }
         fn $values<'a>(&'a self, key: &str) -> Vec<EnvoyBuffer<'a>> {
             self.header_values(HeaderType::$kind, key)
@@ -159,6 +166,7 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
         body: Option<&'a [u8]>,
         details: Option<&'a str>,
     ) {
+        self.snapshot.forget();
         let (body, details) = (lend_optional(body), details.map_or(NONE, |d| lend(d.as_bytes())));
         // SAFETY: see the type; the header list lives until the call returns.
         with_headers(headers, |list, n| unsafe {
@@ -174,6 +182,7 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     }
 
     fn send_response_headers<'a>(&mut self, headers: &'a [(&'a str, &'a [u8])], end_stream: bool) {
+        self.snapshot.forget();
         // SAFETY: see the type; the header list lives until the call returns.
         with_headers(headers, |list, n| unsafe {
             abi::envoy_dynamic_module_callback_http_send_response_headers(self.raw_ptr, list, n, end_stream);
@@ -181,6 +190,7 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     }
 
     fn send_response_data(&mut self, body: &[u8], end_stream: bool) {
+        self.snapshot.forget();
         // SAFETY: see the type.
         unsafe {
             abi::envoy_dynamic_module_callback_http_send_response_data(self.raw_ptr, lend(body), end_stream);
@@ -188,6 +198,7 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     }
 
     fn send_response_trailers<'a>(&mut self, trailers: &'a [(&'a str, &'a [u8])]) {
+        self.snapshot.forget();
         // SAFETY: see the type; the list lives until the call returns.
         with_headers(trailers, |list, n| unsafe {
             abi::envoy_dynamic_module_callback_http_send_response_trailers(self.raw_ptr, list, n);
@@ -303,12 +314,14 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
 
     #[inline]
     fn clear_route_cache(&mut self) {
+        self.snapshot.forget();
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_clear_route_cache(self.raw_ptr) };
     }
 
     #[inline]
     fn clear_route_cluster_cache(&mut self) {
+        self.snapshot.forget();
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_clear_route_cluster_cache(self.raw_ptr) };
     }
@@ -357,12 +370,14 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
 
     #[inline]
     fn continue_decoding(&mut self) {
+        self.snapshot.forget();
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_filter_continue_decoding(self.raw_ptr) };
     }
 
     #[inline]
     fn continue_encoding(&mut self) {
+        self.snapshot.forget();
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_filter_continue_encoding(self.raw_ptr) };
     }
@@ -467,12 +482,14 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
         reason: abi::envoy_dynamic_module_type_http_filter_stream_reset_reason,
         details: &str,
     ) {
+        self.snapshot.forget();
         let details = lend(details.as_bytes());
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_filter_reset_stream(self.raw_ptr, reason, details) };
     }
 
     fn recreate_stream<'a>(&mut self, headers: Option<&'a [(&'a str, &'a [u8])]>) -> bool {
+        self.snapshot.forget();
         // SAFETY: see the type; the header list lives until the call returns.
         with_headers(headers.unwrap_or_default(), |list, n| unsafe {
             abi::envoy_dynamic_module_callback_http_filter_recreate_stream(self.raw_ptr, list, n)

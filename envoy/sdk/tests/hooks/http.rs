@@ -67,6 +67,49 @@ fn a_filter_reads_and_changes_headers() {
 }
 
 #[test]
+fn a_header_reads_as_it_is_now_however_often_and_whatever_was_read_before() {
+    on("request_headers", |envoy| {
+        let read = |envoy: &EnvoyHttpFilterImpl, name: &str| {
+            envoy.get_request_header_value(name).map(|value| value.as_slice().to_vec())
+        };
+        assert_eq!(read(envoy, "many"), Some(b"1".to_vec()), "the first of several");
+        assert_eq!((read(envoy, "none"), read(envoy, "late")), (None, None));
+        envoy.set_request_header("many", b"set");
+        assert_eq!(read(envoy, "many"), Some(b"set".to_vec()));
+        envoy.add_request_header("late", b"added");
+        assert_eq!(read(envoy, "late"), Some(b"added".to_vec()));
+        envoy.remove_request_header("many");
+        assert_eq!((read(envoy, "many"), read(envoy, "late")), (None, Some(b"added".to_vec())));
+        assert_eq!(read(envoy, "Late"), Some(b"added".to_vec()), "as Envoy does, in any case");
+    });
+    let filter = Filter::new(&config());
+    for value in [b"1", b"2"] {
+        filter.add(HeaderType::RequestHeader, "many", value);
+    }
+    filter.request_headers();
+    assert_eq!(host::logged(), [], "no assertion above has failed");
+}
+
+#[test]
+fn any_number_of_headers_can_be_read() {
+    for count in [0, 1, 31, 32, 33, 100] {
+        on("request_headers", move |envoy| {
+            for number in 0..count {
+                let value = envoy.get_request_header_value(&format!("h{number}")).expect("there");
+                assert_eq!(value.as_slice(), number.to_string().as_bytes());
+            }
+            assert!(envoy.get_request_header_value("none").is_none());
+        });
+        let filter = Filter::new(&config());
+        for number in 0..count {
+            filter.add(HeaderType::RequestHeader, &format!("h{number}"), number.to_string().as_bytes());
+        }
+        filter.request_headers();
+        assert_eq!(host::logged(), [], "with {count} headers");
+    }
+}
+
+#[test]
 fn a_local_reply_arrives_whole_with_any_number_of_headers() {
     for n in [0, 1, 16, 17, 100] {
         on("request_headers", move |envoy| {

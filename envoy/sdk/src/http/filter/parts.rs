@@ -1,6 +1,7 @@
 //! Headers, trailers and bodies, once for all their kinds.
 
 use super::EnvoyHttpFilterImpl;
+use super::snapshot::Known;
 use crate::abi::{
     self, envoy_dynamic_module_type_http_body_type as BodyType,
     envoy_dynamic_module_type_http_header_type as HeaderType,
@@ -10,8 +11,20 @@ use crate::ffi::{HeaderView, NO_BUFFER, NO_HEADER, lend, lend_optional, view};
 
 // "See the type" is the section on `EnvoyHttpFilterImpl` about what every call relies on.
 impl EnvoyHttpFilterImpl {
+    /// The first value of a header; of the request's from the hook's snapshot, where it has one.
     #[inline]
-    pub(super) fn header<'a>(&'a self, kind: HeaderType, key: &str) -> Option<EnvoyBuffer<'a>> {
+    pub(super) fn first_value<'a>(&'a self, kind: HeaderType, key: &str) -> Option<EnvoyBuffer<'a>> {
+        if kind != HeaderType::RequestHeader {
+            return self.header(kind, key);
+        }
+        match self.snapshot.get(key) {
+            Known::Header(value) => value,
+            Known::Nothing => self.header(kind, key),
+        }
+    }
+
+    #[inline]
+    fn header<'a>(&'a self, kind: HeaderType, key: &str) -> Option<EnvoyBuffer<'a>> {
         // SAFETY: a header's value stays in place until headers are changed, which needs `&mut self`.
         unsafe {
             self.get_buffer(|filter, result| {
@@ -80,6 +93,7 @@ impl EnvoyHttpFilterImpl {
 
     #[inline]
     pub(super) fn set_header(&mut self, kind: HeaderType, key: &str, value: Option<&[u8]>) -> bool {
+        self.snapshot.forget();
         let (key, value) = (lend(key.as_bytes()), lend_optional(value));
         // SAFETY: see the type; a null value means removal.
         unsafe { abi::envoy_dynamic_module_callback_http_set_header(self.raw_ptr, kind, key, value) }
@@ -87,6 +101,7 @@ impl EnvoyHttpFilterImpl {
 
     #[inline]
     pub(super) fn add_header(&mut self, kind: HeaderType, key: &str, value: &[u8]) -> bool {
+        self.snapshot.forget();
         let (key, value) = (lend(key.as_bytes()), lend(value));
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_add_header(self.raw_ptr, kind, key, value) }
