@@ -43,16 +43,18 @@ fn hex(digit: u8) -> Option<u8> {
 pub(crate) fn uuid_text(packed: &[u8]) -> [u8; UUID_TEXT] {
     // '0' to '9' and 'a' to 'f' are apart by 39, which is added where 9 minus the digit is negative.
     let digit = |nibble: u8| b'0' + nibble + (9u8.wrapping_sub(nibble) >> 7) * 39;
-    let mut text = [b'-'; UUID_TEXT];
-    let mut at = 0;
-    for byte in packed.iter().take(16) {
-        if HYPHENS.contains(&at) {
-            at += 1;
-        }
-        text[at] = digit(byte >> 4);
-        text[at + 1] = digit(byte & 15);
-        at += 2;
+    // All digits first, in a loop without exceptions, which the compiler turns into a handful of wide instructions.
+    let mut digits = [b'0'; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(packed) {
+        pair[0] = digit(byte >> 4);
+        pair[1] = digit(byte & 15);
     }
+    let mut text = [b'-'; UUID_TEXT];
+    text[..8].copy_from_slice(&digits[..8]);
+    text[9..13].copy_from_slice(&digits[8..12]);
+    text[14..18].copy_from_slice(&digits[12..16]);
+    text[19..23].copy_from_slice(&digits[16..20]);
+    text[24..].copy_from_slice(&digits[20..]);
     text
 }
 
@@ -63,6 +65,15 @@ impl<'a> PackedText<'a> {
 
     pub(crate) fn from_uuid(packed: &[u8]) -> Self {
         Self(Repr::Uuid(uuid_text(packed)))
+    }
+
+    /// The text's bytes.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Text(text) => text.as_bytes(),
+            Repr::Uuid(text) => text,
+        }
     }
 
     /// The text.

@@ -74,7 +74,13 @@ impl Pinned<'_> {
     /// The route of an ID as of now (not as of the pin).
     #[inline]
     pub fn get(&self, id: &str) -> Option<&Route> {
-        self.0.find(id.as_bytes())
+        self.get_bytes(id.as_bytes())
+    }
+
+    /// The same for an ID as it came from a client: bytes, which match only if they are the ID's.
+    #[inline]
+    pub fn get_bytes(&self, id: &[u8]) -> Option<&Route> {
+        self.0.find(id)
     }
 }
 

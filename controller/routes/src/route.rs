@@ -176,6 +176,12 @@ impl Route {
         text(self.raw_id())
     }
 
+    /// The same as bytes, for those who would only take the text apart again: making a text of it checks it.
+    #[inline]
+    pub fn id_bytes(&self) -> &[u8] {
+        self.raw_id()
+    }
+
     /// Which object of that name it is.
     pub fn uid(&self) -> PackedText<'_> {
         self.packed(UID_IS_UUID, self.span(self.uid_at(), self.uid.into()))

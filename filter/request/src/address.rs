@@ -216,7 +216,13 @@ impl Address {
 
     /// The ID to look up, in the case it was sent in.
     pub fn id(&self) -> &str {
-        as_str(self.id.get(..usize::from(self.len)).unwrap_or_default())
+        as_str(self.id_bytes())
+    }
+
+    /// The same as bytes, which is all that a lookup needs.
+    #[inline]
+    pub(crate) fn id_bytes(&self) -> &[u8] {
+        self.id.get(..usize::from(self.len)).unwrap_or_default()
     }
 
     /// The port of the sandbox, 1 to 65535.
@@ -235,14 +241,14 @@ impl Address {
     }
 
     /// Calls `f` with the lower-case ID if the address came from a host and is not lower case already.
-    pub(crate) fn with_folded_id<R>(&self, f: impl FnOnce(&str) -> Option<R>) -> Option<R> {
-        let id = self.id();
-        if !self.form.is_host() || !id.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    pub(crate) fn with_folded_id<R>(&self, f: impl FnOnce(&[u8]) -> Option<R>) -> Option<R> {
+        let id = self.id_bytes();
+        if !self.form.is_host() || !id.iter().any(u8::is_ascii_uppercase) {
             return None;
         }
         let mut folded = self.id;
         folded.make_ascii_lowercase();
-        f(as_str(folded.get(..id.len())?))
+        f(folded.get(..id.len())?)
     }
 
     /// Whether the path must be replaced by [`Address::rewrite`] before the request is forwarded.

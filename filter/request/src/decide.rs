@@ -116,7 +116,8 @@ pub fn decide<'t, H: Headers + ?Sized>(
 /// The route of the ID as sent, else, where it came from a host, of the ID in lower case. An ambiguous one stands for several objects and is
 /// not compared with the one that was named.
 fn find<'t, H: Headers + ?Sized>(address: &Address, table: &'t Pinned<'_>, headers: &H) -> Option<&'t Route> {
-    let route = table.get(address.id()).or_else(|| address.with_folded_id(|id| table.get(id)))?;
+    let route =
+        table.get_bytes(address.id_bytes()).or_else(|| address.with_folded_id(|id| table.get_bytes(id)))?;
     let Some(object) = address.object().filter(|_| !route.is_ambiguous()) else {
         return Some(route);
     };
