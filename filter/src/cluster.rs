@@ -23,7 +23,8 @@
 //! # No pointer to a removed host is ever used
 //! Host pointers are kept in two places. In a worker's [`local`] hosts, edited by that worker's membership hook alone:
 //! Envoy holds every host that the worker was told of until that hook has heard of its removal, so there a pointer is
-//! right, and cannot be the address of a newer host either. And in the main thread's book ([`hosts`]), for removing. Whose
+//! right, and cannot be the address of a newer host either. (A request carries a copy of it from the decision to the load
+//! balancer, which uses the copy only if that worker has heard of no removal in between.) And in the main thread's book ([`hosts`]), for removing. Whose
 //! a host is, workers learn from [`host::Published`], under the pointer they hold: as that memory cannot be used again
 //! while they hold it, the entry is that host's. It is published after Envoy has the host and withdrawn before Envoy
 //! loses it.
@@ -76,6 +77,7 @@ use worker::{Balancer, Idle};
 pub(crate) use host::{Exceeded, Host};
 pub(crate) use hosts::{Socket, Want};
 pub(crate) use key::Key;
+pub(crate) use local::Pick;
 pub(crate) use registry::status;
 pub(crate) use shared::{Answer, Shared, Waker};
 pub(crate) use streams::{END, Token, enter, leave};

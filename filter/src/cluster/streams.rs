@@ -15,6 +15,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 
 use super::host::Host;
 use super::key::Key;
+use super::local::Pick;
 
 /// The event a filter gets when its request is to be ended.
 pub(crate) const END: u64 = u64::MAX;
@@ -35,6 +36,7 @@ struct Entry {
 
 struct Stream {
     host: Arc<Host>,
+    pick: Pick,
     /// Whether the request has a connection to itself.
     alone: bool,
     /// Whether a host was picked for it before.
@@ -66,15 +68,21 @@ impl Token {
 pub(crate) struct Target {
     pub(crate) key: Key,
     pub(crate) identity: u64,
+    pub(crate) pick: Pick,
     /// Whether a host was picked for it before: this is a retry.
     pub(crate) again: bool,
 }
 
 /// Enters a request that was admitted to `host`.
-pub(crate) fn enter(host: Arc<Host>, alone: bool, scheduler: Box<dyn EnvoyHttpFilterScheduler>) -> Token {
+pub(crate) fn enter(
+    host: Arc<Host>,
+    pick: Pick,
+    alone: bool,
+    scheduler: Box<dyn EnvoyHttpFilterScheduler>,
+) -> Token {
     host.enter();
     STREAMS.with_borrow_mut(|streams| {
-        let stream = Some(Stream { host, alone, tried: false, scheduler });
+        let stream = Some(Stream { host, pick, alone, tried: false, scheduler });
         if let Some(index) = streams.free.pop()
             && let Some(entry) = streams.entries.get_mut(index as usize)
         {
@@ -110,7 +118,8 @@ pub(crate) fn target(token: Token) -> Option<Target> {
         let entry = streams.entries.get_mut(token.index as usize)?;
         let stream = entry.stream.as_mut().filter(|_| entry.generation == token.generation)?;
         let again = std::mem::replace(&mut stream.tried, true);
-        Some(Target { key: stream.host.key(), identity: stream.host.identity(), again })
+        let (key, identity) = (stream.host.key(), stream.host.identity());
+        Some(Target { key, identity, pick: stream.pick, again })
     })
 }
 
@@ -152,6 +161,8 @@ mod tests {
         }
     }
 
+    const PICK: Pick = Pick::none();
+
     fn host(identity: u64, last: u8) -> Arc<Host> {
         Arc::new(Host::new(Key::new([127, 0, 0, last].into(), 80), identity, Arc::new(Usage::default())))
     }
@@ -159,7 +170,7 @@ mod tests {
     #[test]
     fn a_token_finds_its_own_request_and_never_the_next_in_its_place() {
         let (first, second) = (host(1, 1), host(2, 2));
-        let token = enter(Arc::clone(&first), true, Box::new(Seen::default()));
+        let token = enter(Arc::clone(&first), PICK, true, Box::new(Seen::default()));
         assert_eq!(Token::from_bytes(&token.to_bytes()), Some(token));
         let found = target(token).expect("it is there");
         assert_eq!((found.identity, found.again), (1, false));
@@ -167,7 +178,7 @@ mod tests {
         leave(token);
         leave(token);
         assert_eq!((target(token), first.in_flight()), (None, 0));
-        let next = enter(Arc::clone(&second), true, Box::new(Seen::default()));
+        let next = enter(Arc::clone(&second), PICK, true, Box::new(Seen::default()));
         assert_eq!((next.index, target(token)), (token.index, None));
         leave(token);
         assert_eq!(second.in_flight(), 1, "an old token ended another's request");
@@ -182,7 +193,7 @@ mod tests {
         let tokens: Vec<Token> = hosts
             .iter()
             .zip(&told)
-            .map(|(host, seen)| enter(Arc::clone(host), true, Box::new(seen.clone())))
+            .map(|(host, seen)| enter(Arc::clone(host), PICK, true, Box::new(seen.clone())))
             .collect();
         end(&[End { identity: 1, at: Some([127, 0, 0, 1].into()) }]);
         let counts = || told.iter().map(|seen| seen.0.lock().expect("no panic").len()).collect::<Vec<_>>();

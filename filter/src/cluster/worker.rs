@@ -16,7 +16,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
 
 use super::host::Host;
 use super::key::Key;
-use super::local::LocalHosts;
+use super::local::{LocalHosts, Pick};
 use super::served_at;
 use super::shared::Shared;
 use super::streams::{self, Target, Token};
@@ -39,8 +39,9 @@ struct Registered {
 
 /// What the filter finds for a request.
 pub(crate) enum Found {
-    /// A host that takes it, and whether the request needs a connection to itself there.
-    Host { host: Arc<Host>, alone: bool },
+    /// A host that takes it, how the load balancer finds it again, and whether the request needs a connection to itself
+    /// there.
+    Host { host: Arc<Host>, pick: Pick, alone: bool },
     /// The cluster has none yet: the request has to wait for it.
     Missing(Arc<Shared>),
     /// The cluster is not one of the module's.
@@ -54,8 +55,9 @@ pub(crate) fn find(cluster: &[u8], key: Key, identity: u64) -> Found {
             return Found::NoCluster;
         };
         match cluster.hosts.find(key, identity, cluster.shared.published()) {
-            Some(host) => {
-                Found::Host { host: Arc::clone(host), alone: !cluster.shared.config().shares_connections }
+            Some((host, pick)) => {
+                let alone = !cluster.shared.config().shares_connections;
+                Found::Host { host: Arc::clone(host), pick, alone }
             }
             None => Found::Missing(Arc::clone(&cluster.shared)),
         }
@@ -116,7 +118,7 @@ impl Balancer {
         if target.again && !self.is_still_served(target, context) {
             return None;
         }
-        self.with_hosts(|hosts| hosts.pointer(target.key, target.identity))?
+        self.with_hosts(|hosts| hosts.pointer(target.pick, target.key, target.identity))?
     }
 }
 

@@ -10,10 +10,11 @@ use sandgate_request::{
 use sandgate_routes::Route;
 
 use super::{Filter, RequestHeaders};
-use crate::cluster::{self, Exceeded, Found, Host, Key, Socket, Waker, Want};
+use crate::cluster::{self, Exceeded, Found, Host, Key, Pick, Socket, Waker, Want};
 
 /// Where ORIGINAL_DST looks first for the address to connect to.
 const ORIGINAL_DST: &[u8] = b"envoy.network.transport_socket.original_dst_address";
+const SANDBOX_UID: &str = "x-sandbox-uid";
 /// Set on routed requests when `clear-route-cache` is on, so that Envoy's routes can match on it.
 const ROUTED: (&str, &[u8]) = ("x-sandgate-route", b"sandbox");
 /// Headers that mean something to Envoy or to us and are never a client's to send.
@@ -36,7 +37,10 @@ impl Filter {
         // Envoy has chosen a route before this hook: if by a header that is the client's, it must choose again.
         let misled = shared.config.clear_route_cache() && envoy.get_request_header_value(ROUTED.0).is_some();
         for name in INTERNAL {
-            envoy.remove_request_header(name);
+            // Nearly nobody sends one, and looking is cheaper than removing.
+            if envoy.get_request_header_value(name).is_some() {
+                envoy.remove_request_header(name);
+            }
         }
         #[cfg(feature = "failpoints")]
         assert!(
@@ -87,7 +91,7 @@ impl Filter {
             None => Found::NoCluster,
         };
         match found {
-            Found::Host { host, alone } => self.admit(envoy, address, route, host, alone),
+            Found::Host { host, pick, alone } => self.admit(envoy, address, route, (host, pick), alone),
             Found::Missing(of) => self.hold(envoy, route, key, &of),
             Found::NoCluster => {
                 // Once is enough: the counter has the number.
@@ -106,7 +110,7 @@ impl Filter {
         envoy: &mut EHF,
         address: &Address,
         route: &Route,
-        host: Arc<Host>,
+        (host, pick): (Arc<Host>, Pick),
         alone: bool,
     ) -> Outcome {
         let config = &self.shared.config;
@@ -118,7 +122,7 @@ impl Filter {
             };
             return self.answer(envoy, Refusal::Upstream(trouble), Some(address));
         }
-        let token = cluster::enter(host, alone, Box::new(envoy.new_scheduler()));
+        let token = cluster::enter(host, pick, alone, Box::new(envoy.new_scheduler()));
         self.stream.set(Some(token));
         if !envoy.set_filter_state_bytes(cluster::TARGET, &token.to_bytes()) {
             envoy_log_error!("sandgate: Envoy did not take the request's target");
@@ -175,10 +179,22 @@ impl Filter {
         if address.rewrites_path() {
             rewrite_path(envoy, address);
         }
-        envoy.set_request_header(cluster::SANDBOX_ID, route.id().as_bytes());
-        envoy.set_request_header("x-sandbox-uid", route.uid().as_bytes());
+        // Asked before the first change, so that Envoy's headers are read once.
+        let sent =
+            [cluster::SANDBOX_ID, SANDBOX_UID].map(|name| envoy.get_request_header_value(name).is_some());
+        put(envoy, cluster::SANDBOX_ID, route.id_bytes(), sent[0]);
+        put(envoy, SANDBOX_UID, route.uid().as_bytes(), sent[1]);
         self.shared.stats.forwarded(envoy);
         Outcome::GoOn
+    }
+}
+
+/// Sets a header. Where the client has sent none there is nothing to replace, and adding costs Envoy less.
+fn put<EHF: EnvoyHttpFilter>(envoy: &mut EHF, name: &str, value: &[u8], sent: bool) {
+    if sent {
+        envoy.set_request_header(name, value);
+    } else {
+        envoy.add_request_header(name, value);
     }
 }
 

@@ -3,7 +3,8 @@
 //! This Envoy is as mean as the real one: it knows one host an address, tells each worker of changes only when that worker
 //! gets round to it, and gives a new host the smallest pointer that nobody holds any more, so that pointers are used again
 //! as soon as they can be. What must hold: no worker picks a host of another identity than it asked for, none picks one that
-//! Envoy has removed, and everybody who waits is answered.
+//! Envoy has removed, and everybody who waits is answered. A request that another filter holds between its decision and the
+//! choice may find its host gone, and never a stranger's.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::{Book, Socket, Want};
 use crate::cluster::host::{Host, Published, Usage};
 use crate::cluster::key::Key;
-use crate::cluster::local::LocalHosts;
+use crate::cluster::local::{LocalHosts, Pick};
 
 /// Small numbers at random, the same in every run of a seed.
 struct Dice(u64);
@@ -62,6 +63,8 @@ struct Model {
     next_waker: u64,
     waiting: BTreeMap<u64, (u64, u16)>,
     picked: u64,
+    /// Requests that another filter holds: worker, what was found, address and identity.
+    late: Vec<(usize, Pick, Key, u64)>,
 }
 
 const ADDRESSES: u64 = 6;
@@ -85,6 +88,7 @@ impl Model {
             next_waker: 1,
             waiting: BTreeMap::new(),
             picked: 0,
+            late: Vec::new(),
         }
     }
 
@@ -94,7 +98,8 @@ impl Model {
 
     fn step(&mut self) {
         self.now += Duration::from_millis(self.dice.roll(20));
-        match self.dice.roll(40) {
+        match self.dice.roll(42) {
+            40..=41 => self.go_on_late(),
             0 => self.appear(),
             1 => self.disappear(),
             2 => self.move_away(),
@@ -147,9 +152,12 @@ impl Model {
         let Some(key) = self.key(identity, port) else { return };
         let worker = usize::try_from(self.dice.roll(self.workers.len() as u64)).expect("small");
         let hosts = &mut self.workers[worker].hosts;
-        if let Some(host) = hosts.find(key, identity, &self.published) {
+        if let Some((host, pick)) = hosts.find(key, identity, &self.published) {
             host.enter();
             host.leave();
+            if self.dice.roll(8) == 0 {
+                self.late.push((worker, pick, key, identity));
+            }
             // Between the filter's decision and the router's choice this worker hears nothing; the others go on.
             for _ in 0..self.dice.roll(6) {
                 match self.dice.roll(4) {
@@ -160,7 +168,7 @@ impl Model {
                 }
             }
             let hosts = &self.workers[worker].hosts;
-            let pointer = hosts.pointer(key, identity).expect("what is found has a pointer");
+            let pointer = hosts.pointer(pick, key, identity).expect("what is found has a pointer");
             assert_eq!(self.truth.get(&pointer), Some(&identity), "a request went to a stranger");
             assert_eq!(self.envoy.get(&pointer), Some(&key), "a request went to a host that was removed");
             self.picked += 1;
@@ -172,6 +180,16 @@ impl Model {
         let want = Want { key, identity, id: "id".into(), socket: Socket::default(), since: self.now, waker };
         let woken = self.book.want(want);
         self.answer(woken);
+    }
+
+    /// A request that was held goes on: its worker may have heard of anything meanwhile.
+    fn go_on_late(&mut self) {
+        let Some((worker, pick, key, identity)) = self.late.pop() else { return };
+        let worker = &self.workers[worker];
+        if let Some(pointer) = worker.hosts.pointer(pick, key, identity) {
+            assert_eq!(self.truth.get(&pointer), Some(&identity), "a late request went to a stranger");
+            assert!(worker.held.contains_key(&pointer), "a late request's pointer leads nowhere");
+        }
     }
 
     fn answer(&mut self, woken: impl IntoIterator<Item = u64>) {
