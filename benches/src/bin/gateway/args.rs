@@ -32,6 +32,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
+    /// Count the instructions of a request in the whole of Envoy, and draw those of the module's hooks (needs valgrind)
+    Instructions {
+        /// Where to put instructions.tsv and hooks.svg
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+    },
     /// Add and remove hosts while a hundred thousand are live
     Churn(Churn),
     #[command(name = "__pinned", hide = true, disable_help_flag = true)]

@@ -14,6 +14,7 @@ mod fleet;
 mod generator;
 mod hook;
 mod http2;
+mod instructions;
 mod journal;
 mod message;
 mod open_loop;
@@ -38,6 +39,7 @@ use args::{Args, Command};
 use failure::{Doing as _, Failure, Result};
 use generator::Questions;
 use run::STOP;
+use site::Place;
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         }
         Command::Churn(churn) => listen_for_signals().and_then(|()| churn::run(&churn)),
         Command::Hook { out } => hook::run(&out),
+        Command::Instructions { out } => Place::find(0, 1).and_then(|place| instructions::run(&out, place)),
         Command::Pinned { core, parent, program, args } => {
             Err(process::become_pinned(core, parent, &program, &args))
         }

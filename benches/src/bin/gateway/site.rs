@@ -16,6 +16,7 @@ use crate::envoy_config::{self, Between, LISTENER_NAME, takes_pushes};
 use crate::failure::{Doing as _, Failure, Result};
 use crate::fleet::Asked;
 use crate::generator::{Answers, Generator, Questions};
+use crate::instructions;
 use crate::journal::{Kind, Slot};
 use crate::proc;
 use crate::process::{self, Running};
@@ -30,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) noop: PathBuf,
     pub(crate) envoy_core: usize,
     pub(crate) load_core: usize,
+    /// Where callgrind writes, if Envoy runs under it, not counting yet.
+    pub(crate) callgrind: Option<PathBuf>,
 }
 
 pub(crate) struct Site {
@@ -112,6 +115,26 @@ impl Site {
 
     pub(crate) fn contender(&self) -> &Contender {
         &self.contender
+    }
+
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A request, before and after the seven digits of its sandbox's number.
+    pub(crate) fn around_number(&self) -> (String, String) {
+        self.questions(0.0, 0).around_number()
+    }
+
+    /// Has callgrind do something in the proxy.
+    pub(crate) fn control(&self, what: &str) -> Result<()> {
+        instructions::control(self.proxy.pid(), what)
+    }
+
+    /// Waits for something that the proxy is to bring about.
+    pub(crate) fn until<T>(&mut self, patience: Duration, ready: impl FnMut() -> Option<T>) -> Result<T> {
+        self.proxy.until(patience, ready)
     }
 
     fn questions(&self, seconds: f64, start: usize) -> Questions {
@@ -239,7 +262,15 @@ pub(crate) fn envoy(
 ) -> Result<(Running, Admin, u16)> {
     let (path, admin_path) = (folder.join("envoy.json"), folder.join("admin"));
     fs::write(&path, config.to_string()).doing(format!("writing {}", path.display()))?;
-    let mut command = process::pinned(place.envoy_core, &place.envoy);
+    let mut command = match &place.callgrind {
+        None => process::pinned(place.envoy_core, &place.envoy),
+        Some(file) => {
+            let mut command = process::pinned(place.envoy_core, "valgrind");
+            command.args(["--tool=callgrind", "--instr-atstart=no"]);
+            command.arg(format!("--callgrind-out-file={}", file.display())).arg(&place.envoy);
+            command
+        }
+    };
     command.arg("-c").arg(&path).arg("--admin-address-path").arg(&admin_path);
     command.args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]);
     let mut running = Running::start(name, command, &folder.join("envoy.log"))?;
@@ -294,6 +325,7 @@ impl Place {
             noop: required("SANDGATE_NOOP")?,
             envoy_core,
             load_core,
+            callgrind: None,
         })
     }
 }
