@@ -30,7 +30,7 @@ module: ## The module alone
 	cargo build --profile module --locked -p sandgate-filter
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
 
-test: deps lint failpoints module ## Everything CI checks
+test: deps apiserver-ahead lint failpoints module ## Everything CI checks
 	$(call with-envoy,cargo test --workspace --locked)
 	filter/request/fuzz/run $(FUZZ_SECONDS)
 
@@ -61,6 +61,12 @@ envoy: ## Install the pinned Envoy into the cache and say where it is
 apiserver: ## Build the API server of the scenarios into the cache and say where it is
 	@tests/apiserver/build
 
+# Begins to build the API server beside what follows, which often leaves a core idle; who needs it waits for it. A failure is told
+# there, by the build that is then tried again.
+apiserver-ahead:
+	@mkdir -p $(SANDGATE_CACHE)
+	@nice tests/apiserver/build >$(SANDGATE_CACHE)/apiserver-ahead.log 2>&1 </dev/null &
+
 # The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
 # name, so this one is copied away before the other is built.
 failpoints:
@@ -90,5 +96,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios churn lint envoy apiserver failpoints deps bench bench-quick bench-build deny
+.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-build deny
 .NOTPARALLEL:
