@@ -42,9 +42,19 @@ pub struct Observation {
 
 /// Whether `id` can be a lookup ID: 1 to 253 bytes of `[A-Za-z0-9._-]`.
 pub fn is_valid_id(id: &[u8]) -> bool {
-    (1..=MAX_ID).contains(&id.len())
-        && id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+    (1..=MAX_ID).contains(&id.len()) && id.iter().all(|byte| IN_ID[usize::from(*byte)])
 }
+
+/// Which bytes an ID may have: one look a byte, because every request asks.
+const IN_ID: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        byte += 1;
+    }
+    table
+};
 
 impl Observation {
     /// Checks everything but the key and the version, which cannot be wrong.

@@ -4,6 +4,8 @@
 //! any case, the longest wins) and all that stands before it is the label, dots included, since object names may have
 //! dots. With none configured, the label ends at the first dot and some domain must follow it; `localhost` will do.
 
+use sandgate_routes::is_valid_id;
+
 use super::{Absence, is_digits};
 use crate::Part;
 
@@ -51,9 +53,10 @@ pub(crate) fn under<'a>(name: &'a [u8], domains: &[String]) -> Option<&'a [u8]> 
     })
 }
 
+/// Labels with dots between them, none of them empty. An ID may have the same characters.
 fn is_domain(domain: &[u8]) -> bool {
-    domain.split(|byte| *byte == b'.').all(|label| {
-        !label.is_empty()
-            && label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
-    })
+    is_valid_id(domain)
+        && domain.first() != Some(&b'.')
+        && domain.last() != Some(&b'.')
+        && !domain.windows(2).any(|pair| pair == b"..")
 }
