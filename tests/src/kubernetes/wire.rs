@@ -90,12 +90,17 @@ impl Wire {
 
     /// Spoils every answer of this kind until [`Wire::clear`].
     pub fn always(&self, ask: Ask, fault: Fault) {
-        self.state.add(ask, fault, None);
+        self.state.add(ask, fault, None, 0);
+    }
+
+    /// The same once so many lines of such answers have passed. For faults of lines.
+    pub fn after(&self, lines: u32, ask: Ask, fault: Fault) {
+        self.state.add(ask, fault, None, lines);
     }
 
     /// Spoils one answer of this kind, the first that comes to it.
     pub fn once(&self, ask: Ask, fault: Fault) {
-        self.state.add(ask, fault, Some(1));
+        self.state.add(ask, fault, Some(1), 0);
     }
 
     /// Spoils nothing any more; what was held back passes.

@@ -80,6 +80,8 @@ struct Rule {
     ask: Ask,
     fault: Fault,
     left: Option<u32>,
+    /// How often it lets its occasion pass first.
+    spared: u32,
 }
 
 #[derive(Default)]
@@ -107,8 +109,8 @@ impl State {
         self.cuts.send_modify(|_| {});
     }
 
-    pub(super) fn add(&self, ask: Ask, fault: Fault, left: Option<u32>) {
-        self.inner().rules.push(Rule { ask, fault, left });
+    pub(super) fn add(&self, ask: Ask, fault: Fault, left: Option<u32>, spared: u32) {
+        self.inner().rules.push(Rule { ask, fault, left, spared });
         self.wake();
     }
 
@@ -157,6 +159,10 @@ impl State {
     fn take(&self, ask: Ask, fits: impl Fn(Fault) -> bool) -> Option<Fault> {
         let mut inner = self.inner();
         let at = inner.rules.iter().position(|rule| rule.ask == ask && fits(rule.fault))?;
+        if inner.rules[at].spared > 0 {
+            inner.rules[at].spared -= 1;
+            return None;
+        }
         let fault = inner.rules[at].fault;
         if let Some(left) = &mut inner.rules[at].left {
             *left -= 1;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use sandgate_tests::kubernetes::{ApiServer, Ask, Fault, Object, Wire};
 
 use super::ledger::{Departure, Ledger};
-use super::{DRIVERS, NAMES, Name, Random};
+use super::{DRIVERS, KINDS, NAMES, Name, Random};
 
 /// A sandbox that exists.
 pub(super) struct Life {
@@ -38,6 +38,8 @@ pub(super) struct Driver {
     pub(super) hot: Arc<[AtomicUsize; DRIVERS]>,
     /// What to break now and then.
     pub(super) wire: Option<Arc<Wire>>,
+    /// Whether each scope of the gateway has followed the cluster since the wire was last broken.
+    pub(super) followed: Arc<[AtomicBool; KINDS.len()]>,
     pub(super) random: Random,
 }
 
@@ -176,9 +178,15 @@ impl Driver {
 
     fn break_the_wire(&mut self) {
         let Some(wire) = self.wire.clone() else { return };
-        if !self.random.one_in(12) {
+        if !self.random.one_in(2) {
             return;
         }
+        // One fault at a time: the gateway waits longer after each failure in a row, and where faults pile up it would sit the
+        // rest of the scenario out.
+        if !wire.is_spent() || !self.followed.iter().all(|scope| scope.load(Ordering::Relaxed)) {
+            return;
+        }
+        self.followed.iter().for_each(|scope| scope.store(false, Ordering::Relaxed));
         let fault = match self.random.below(5) {
             0 => Fault::Cut,
             1 => Fault::CutMidLine,
@@ -188,11 +196,16 @@ impl Driver {
             _ => Fault::ErrorEvent(410),
         };
         let ask = if self.random.one_in(4) { Ask::StreamingList } else { Ask::Watch };
-        if matches!(fault, Fault::ErrorEvent(_)) {
-            wire.once(Ask::Watch, fault);
-            wire.cut_running();
-        } else {
+        if !matches!(fault, Fault::ErrorEvent(_)) {
             wire.once(ask, fault);
+        }
+        // For a list to be spoiled there has to be one.
+        if matches!(fault, Fault::ErrorEvent(_)) || ask == Ask::StreamingList {
+            wire.once(Ask::Watch, Fault::ErrorEvent(410));
+            wire.cut_running();
+        } else if wire.running(Ask::Watch) == 0 {
+            // A list that is streamed goes on as the watch: only a cut makes watches of their own.
+            wire.cut_running();
         }
     }
 }
