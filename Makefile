@@ -78,6 +78,15 @@ bench: bench-build ## What a request costs beside plain Envoy and the peers, for
 bench-quick: bench-build ## The same in three minutes, for a look
 	$(BENCH) run --quick --fresh --out $(BUILT)/bench-quick $(ARGS)
 
+bench-push: module ## What pushed routes cost, for the record: some minutes (the last part needs root)
+	@.ci/deps pip3:python3-pip ip:iproute2
+	cargo build --release --locked -p sandgate-benches --bin push
+	cargo build --locked -p sandgate
+	for bench in latency throughput partition; do \
+	  SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" $(BUILT)/release/push $$bench --out benches/results/push/$$bench.tsv $(ARGS) \
+	    | tee benches/results/push/$$bench.txt; \
+	done
+
 bench-build: module
 	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip
 	cargo build --profile module --locked -p envoy-proxy-dynamic-modules-rust-sdk --example noop
@@ -90,5 +99,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios churn lint envoy apiserver failpoints deps bench bench-quick bench-build deny
+.PHONY: help run build module test scenarios churn lint envoy apiserver failpoints deps bench bench-quick bench-push bench-build deny
 .NOTPARALLEL:
