@@ -1,7 +1,7 @@
 //! The gateway under test: a real Envoy with one worker, the module, and a port for pushes, on a core of its own; and its sandboxes.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use rustix::process::Pid;
@@ -25,10 +25,13 @@ const RECEIVER: &str = "sandgate";
 pub(crate) struct Site {
     pub(crate) gateway: Gateway,
     pub(crate) pushes: SocketAddr,
+    /// Where pushes are answered and nothing else is done with them, on the gateway's core.
+    pub(crate) sink: SocketAddr,
     /// The port of every sandbox.
     pub(crate) upstream: u16,
     runtime: Runtime,
     _sandboxes: Running,
+    _sink: Running,
     _folder: TempDir,
 }
 
@@ -44,6 +47,8 @@ impl Site {
         let sandboxes = process::own(common.load_core, "__upstream");
         let (sandboxes, upstream) =
             Running::server("the sandboxes", sandboxes, &folder.path().join("upstream.log"))?;
+        let sink = process::own(common.receiver_core.unwrap_or(common.proxy_core), "__sink");
+        let (sink_runs, sink) = Running::server("the sink", sink, &folder.path().join("sink.log"))?;
         let runtime = Builder::new_current_thread().enable_all().build().doing("a runtime")?;
         // What is started stays where it was started.
         process::pin(common.proxy_core)?;
@@ -65,7 +70,16 @@ impl Site {
             set.set(core);
             sched_setaffinity(Some(thread), &set).doing("moving the receiver")?;
         }
-        Ok(Self { gateway, pushes, upstream, runtime, _sandboxes: sandboxes, _folder: folder })
+        Ok(Self {
+            gateway,
+            pushes,
+            sink: (Ipv4Addr::LOCALHOST, sink).into(),
+            upstream,
+            runtime,
+            _sandboxes: sandboxes,
+            _sink: sink_runs,
+            _folder: folder,
+        })
     }
 
     /// How the parts share the machine, in words.

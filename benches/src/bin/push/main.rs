@@ -7,6 +7,7 @@ mod gateway;
 mod latency;
 mod partition;
 mod sender;
+mod sink;
 mod throughput;
 mod words;
 
@@ -48,6 +49,8 @@ enum Bench {
     },
     #[command(name = "__upstream", hide = true)]
     Upstream,
+    #[command(name = "__sink", hide = true)]
+    Sink,
     #[command(name = "__open-loop", hide = true)]
     OpenLoop { rate: u32, questions: Vec<String> },
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
             Err(process::become_pinned(core, parent, &program, &args))
         }
         Bench::Upstream => upstream::serve(false),
+        Bench::Sink => sink::serve(),
         Bench::OpenLoop { rate, questions } => generate(&questions, rate),
     };
     match done {
