@@ -73,8 +73,8 @@ failpoints:
 	cargo build --profile module --locked -p sandgate-filter --features failpoints
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
-deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser. Go: see tests/apiserver/build.
-	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium
+deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy, curl, a browser, network namespaces. Go: see tests/apiserver/build.
+	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium ip:iproute2
 
 bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
 	$(BENCH) run --out benches/results/gateway $(ARGS)
@@ -83,6 +83,15 @@ bench: bench-build ## What a request costs beside plain Envoy and the peers, for
 
 bench-quick: bench-build ## The same in three minutes, for a look
 	$(BENCH) run --quick --fresh --out $(BUILT)/bench-quick $(ARGS)
+
+bench-push: module ## What pushed routes cost, for the record: some minutes (the last part needs root)
+	@.ci/deps pip3:python3-pip ip:iproute2
+	cargo build --release --locked -p sandgate-benches --bin push
+	cargo build --locked -p sandgate
+	for bench in latency throughput partition; do \
+	  SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" $(BUILT)/release/push $$bench --out benches/results/push/$$bench.tsv $(ARGS) \
+	    | tee benches/results/push/$$bench.txt; \
+	done
 
 bench-build: module
 	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip
@@ -96,5 +105,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-build deny
+.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny
 .NOTPARALLEL:

@@ -5,7 +5,15 @@
 
 #![forbid(unsafe_code)]
 
+pub mod failure;
+pub mod fleet;
 pub mod machine;
+pub mod message;
+pub mod open_loop;
+pub mod proc;
+pub mod process;
+pub mod questions;
 pub mod record;
 pub mod rng;
 pub mod stats;
+pub mod upstream;

@@ -5,6 +5,8 @@
 //! reaches. Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every
 //! source is in the table, or when the config's patience ends. The gateway's thread reaches the main thread only through the scheduler.
 
+mod pushes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,6 +20,7 @@ use sandgate_watch::{KubernetesStatusReader, ScopeStatus, Settings};
 
 use crate::admin;
 use crate::gateway::Gateway;
+use pushes::PushMetrics;
 
 /// The server is up: publish the admin pages.
 const STARTED: u64 = 0;
@@ -39,10 +42,11 @@ pub(crate) fn new_config(
             return None;
         }
     };
-    let gauges = match Gauges::define(envoy, settings.kubernetes().is_some()) {
+    let defined = Gauges::define(envoy, settings.kubernetes().is_some(), settings.refresh().is_some());
+    let gauges = match defined {
         Ok(gauges) => gauges,
         Err(name) => {
-            envoy_log_error!("sandgate: cannot define the gauge {name}");
+            envoy_log_error!("sandgate: cannot define the metric {name}");
             return None;
         }
     };
@@ -133,6 +137,7 @@ struct Gauges {
     tombstones: EnvoyGaugeId,
     file_error: EnvoyGaugeId,
     kubernetes: Option<KubernetesGauges>,
+    pushes: Option<PushMetrics>,
 }
 
 /// Over all scopes. Only there where a cluster is watched.
@@ -145,7 +150,12 @@ struct KubernetesGauges {
 
 impl Gauges {
     /// Defines the gauges, or names the one that Envoy refused.
-    fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig, kubernetes: bool) -> Result<Self, &'static str> {
+    fn define(
+        envoy: &mut dyn EnvoyBootstrapExtensionConfig,
+        kubernetes: bool,
+        pushes: bool,
+    ) -> Result<Self, &'static str> {
+        let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
         let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
         Ok(Self {
             ready: gauge("ready")?,
@@ -163,6 +173,7 @@ impl Gauges {
             } else {
                 None
             },
+            pushes,
         })
     }
 
@@ -180,6 +191,9 @@ impl Gauges {
         }
         if let (Some(gauges), Some(status)) = (&self.kubernetes, gateway.kubernetes_status()) {
             gauges.set(envoy, status);
+        }
+        if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
+            metrics.set(envoy, &status);
         }
     }
 }

@@ -133,7 +133,7 @@ impl Gateway {
         let stop = Arc::new(Notify::new());
         let (stopped, writer, announcer) =
             (Arc::clone(&stop), self.writer.clone(), Arc::clone(&self.announcer));
-        let ages = self.kubernetes.is_some();
+        let (ages, pushes) = (self.kubernetes.is_some(), self.refresh.clone());
         let thread = thread::Builder::new().name("sandgate".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let (end, ended) = oneshot::channel::<()>();
@@ -144,7 +144,7 @@ impl Gateway {
                 });
                 tokio::select! {
                     () = running => {}
-                    () = tick(&writer, &announcer, ages) => {}
+                    () = tick(&writer, &announcer, pushes.as_ref(), ages) => {}
                     () = stopped.notified() => {}
                 }
                 drop(end);
@@ -249,16 +249,18 @@ async fn run_or_wait(source: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Housekeeping on a timer. A sweep has no other announcement, nor has the passing of time, where there are gauges of `ages`.
-async fn tick(writer: &RouteWriter, announcer: &Announcer, ages: bool) {
+/// Housekeeping on a timer. A sweep has no other announcement, nor has what was pushed in vain, nor the passing of time, where there are
+/// gauges of `ages`.
+async fn tick(writer: &RouteWriter, announcer: &Announcer, pushes: Option<&RefreshStatusReader>, ages: bool) {
     let reader = writer.reader();
-    let mut seen = reader.counts();
+    let look = || (reader.counts(), pushes.map(RefreshStatusReader::load));
+    let mut seen = None;
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         writer.sweep();
-        let now = reader.counts();
+        let now = Some(look());
         if now != seen || ages {
             seen = now;
             announcer.announce();

@@ -33,7 +33,19 @@ impl RouteWriter {
         self.with(|table, shared| table.apply(shared, observed, None))
     }
 
-    /// The same, noting that `scope` saw the object: for the events of a watch, so that its next relist answers for them too. Needed
+    /// Applies several, in order and under one lock, and leaves the subscribers' wakers to [`wake`](Self::wake): for a source that has
+    /// many to apply in a short time, and whose subscribers would be woken for each.
+    pub fn apply_quietly(&self, observed: impl IntoIterator<Item = Observation>) -> Vec<Outcome> {
+        let mut table = self.lock();
+        observed.into_iter().map(|observed| table.apply(&self.0.shared, observed, None)).collect()
+    }
+
+    /// Wakes the subscribers that have something to take since [`apply_quietly`](Self::apply_quietly). Any other change does so too.
+    pub fn wake(&self) {
+        self.with(|_, _| ());
+    }
+
+    /// The same as [`apply`](Self::apply), noting that `scope` saw the object: for the events of a watch, so that its next relist answers for them too. Needed
     /// where the scope has a selector; without one it answers for everything it covers.
     pub fn apply_in(&self, scope: &Scope, observed: Observation) -> Outcome {
         self.with(|table, shared| {

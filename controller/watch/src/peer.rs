@@ -109,6 +109,7 @@ impl Receiver {
         tokio::select! {
             () = server.accept(&listener, self.settings.max_connections, &mut open, &ending) => {}
             () = server.look(&end) => {}
+            () = server.wake() => {}
             () = stop => {}
         }
         drop(listener);
@@ -116,6 +117,7 @@ impl Receiver {
         // Nobody listens when nothing is open.
         let _open = end.send(());
         let _ended = timeout(DRAIN, async { while open.join_next().await.is_some() {} }).await;
+        self.writer.wake();
     }
 
     /// Reads the files and opens the port, again until both are done.
@@ -161,6 +163,7 @@ impl Receiver {
             policy: self.policy.clone(),
             patience: self.patience,
             board: Arc::clone(&self.board),
+            changed: Default::default(),
             places: Default::default(),
             strangers: Default::default(),
             mistakes: Default::default(),
@@ -276,6 +279,14 @@ impl Server {
         };
         if ended.is_err_and(|error| is_timeout(&error)) {
             self.app.board.counters.slow.up();
+        }
+    }
+
+    /// Wakes the table's subscribers for ever: after everyone who has a message now, since it waits for its turn.
+    async fn wake(&self) {
+        loop {
+            self.app.changed.notified().await;
+            self.app.writer.wake();
         }
     }
 

@@ -3,11 +3,16 @@
 //! [`Pusher::push`] hands a message to every peer at once and returns; each peer has a queue and a worker of its own, so
 //! none waits for another. To one peer messages go one after the other, in the order in which their objects came up, and
 //! where it is slow only the newest version of an object is sent. The [`Ticket`] says what became of a message, within
-//! the caller's deadline and never later; what is not settled then is still sent. A failure is counted and logged, and
-//! otherwise nobody's problem: the peer's own watch brings the same.
+//! the caller's deadline and never later; what is not settled then is still sent.
 //!
 //! As OpenKruise's manager does it, a try takes 100 ms at most, there are ten of them 10 ms apart, and an answer of 4xx
 //! is final. How many repeated tries there are in all is bounded for each peer.
+//!
+//! After the last of them the ticket says that it failed, and the failure is counted and logged. The message is kept: a
+//! peer that was cut off is tried again, a second apart at the most, and told the newest of every object that it has
+//! missed. How many objects are kept is bounded by [`PushSettings::max_pending`], and for how long by
+//! [`PushSettings::keep`]: what says that a sandbox lives must not arrive when the peer may have forgotten, with its
+//! tombstone, that the sandbox has died since. What says that it is dead can do no harm and is kept until it is delivered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +56,11 @@ pub struct PushSettings {
     pub try_timeout: Duration,
     /// Between two tries.
     pub pause: Duration,
+    /// The longest time between two tries of a peer that is not reached. It begins with `pause` and doubles.
+    pub back_off: Duration,
+    /// How long a message is kept for a peer that is not reached, unless it is a delete. To be shorter than the tombstones of
+    /// the receivers live (`tombstone-lifetime-seconds`, 600 unless it is set).
+    pub keep: Duration,
     /// Send what waits together, as one batch, to peers that take batches.
     pub batch: bool,
     /// Objects that may wait for one peer.
@@ -65,6 +75,8 @@ impl Default for PushSettings {
             tries: 10,
             try_timeout: Duration::from_millis(100),
             pause: Duration::from_millis(10),
+            back_off: Duration::from_secs(1),
+            keep: Duration::from_secs(300),
             batch: true,
             max_pending: 100_000,
             rediscover: Duration::from_secs(5),
@@ -84,14 +96,14 @@ pub enum Delivery {
         /// What it said was wrong.
         reason: String,
     },
-    /// It could not be delivered in all its tries.
+    /// It could not be delivered in all its tries. It is kept for when the peer is reached again.
     Failed {
         /// Why the last one failed.
         reason: String,
     },
     /// It was not sent, because something newer of the same object is.
     Coalesced,
-    /// It was given up: the peer is too far behind, or gone.
+    /// It was given up: the peer is too far behind, was not reached for too long, or is gone.
     Dropped,
     /// The deadline came first; it is still being sent.
     Pending,
@@ -110,7 +122,7 @@ pub struct PeerMetrics {
     pub failed: u64,
     /// Messages not sent because of newer ones.
     pub coalesced: u64,
-    /// Messages given up for want of room.
+    /// Messages given up for want of room, or because they were kept for too long.
     pub dropped: u64,
     /// Tries after the first.
     pub retries: u64,
@@ -192,6 +204,7 @@ impl Pusher {
                 deletes,
                 body: body.clone(),
                 since,
+                said: since,
                 waiter: Some(waiter),
             });
             (address.clone(), told)

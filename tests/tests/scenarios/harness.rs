@@ -1,8 +1,13 @@
 //! The harness itself, with an Envoy that has no module: what it reports must be true before a scenario may rely on it.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt;
+use sandgate_tests::netns::{Conditions, Network};
 use sandgate_tests::{Client, Gateway, Pattern, Place, Request, Sandbox, WebSocket, raw_exchange};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Envoy with one fixed upstream and nothing of ours.
 async fn plain(sandbox: &Sandbox) -> Gateway {
@@ -115,4 +120,32 @@ async fn a_damaged_body_is_not_intact() {
         pattern.see(&bytes[at + damage..]);
         assert!(!pattern.intact(), "{damage} bytes lost at {at} were not noticed");
     }
+}
+
+#[test]
+fn a_line_between_namespaces_carries_tcp_over_loss_and_nothing_when_it_is_cut() {
+    let Some(network) = Network::or_skip("harness", 2, 7) else { return };
+    let listening = network.place(0).run(|| async { TcpListener::bind("0.0.0.0:80").await.expect("a port") });
+    let serving = network.place(0).begin(move || async move {
+        let (mut stream, _) = listening.accept().await.expect("a connection");
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.expect("everything");
+        received.len()
+    });
+    let bad = Conditions { loss: 50, twice: 50, jitter: Duration::from_millis(2), ..Conditions::default() };
+    network.set(0, bad);
+    let address = (network.place(0).ip(), 80);
+    network.place(1).run(move || async move {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(&vec![7; 200_000]).await.expect("everything");
+    });
+    assert_eq!(serving.finish(), 200_000);
+    let traffic = network.traffic();
+    assert!(traffic.lost > 0 && traffic.twice > 0 && traffic.overtook > 0, "{traffic:?}");
+    network.set(1, Conditions { cut: true, ..Conditions::default() });
+    let patience = Duration::from_millis(200);
+    let silent = network.place(1).run(move || async move {
+        tokio::time::timeout(patience, TcpStream::connect(address)).await.is_err()
+    });
+    assert!(silent && network.traffic().cut > traffic.cut);
 }

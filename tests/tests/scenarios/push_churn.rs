@@ -6,76 +6,16 @@
 //! from again. When everything has arrived everywhere, the tables are equal to the byte, and are what the newest versions say.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use sandgate_tests::{Client, Gateway, Sandbox, refresh_request};
+use sandgate_tests::{Client, Gateway, refresh_request};
 use serde_json::{Value, json};
 
-use crate::support::{Seeded, ask, assert_turned_away, sandbox};
+use crate::said::{Acknowledged, Said, ask_on, heard, history, table_of, versions_in};
+use crate::support::{Seeded, sandbox};
 
-const OBJECTS: usize = 5;
-const VERSIONS: u64 = 60;
-
-/// One version of one object.
-#[derive(Clone)]
-struct Said {
-    object: usize,
-    version: u64,
-    state: &'static str,
-    at: usize,
-}
-
-impl Said {
-    fn message(&self, sandboxes: &[Sandbox]) -> Value {
-        json!({
-            "ip": sandboxes[self.at].ip().to_string(), "id": id(self.object), "namespace": "team",
-            "name": format!("box-{}", self.object), "uid": format!("v{}", self.version), "owner": "",
-            "state": self.state, "resourceVersion": self.version.to_string(),
-        })
-    }
-}
-
-fn id(object: usize) -> String {
-    format!("team--box-{object}")
-}
-
-/// What happened, in order: every object lives, sleeps, dies and comes back somewhere else.
-fn history(random: &mut Seeded, places: usize) -> Vec<Said> {
-    let states = ["running", "running", "running", "paused", "dead", "creating"];
-    let say = |version| Said {
-        object: random.next(OBJECTS),
-        version,
-        state: states[random.next(states.len())],
-        at: random.next(places),
-    };
-    (1..=VERSIONS * OBJECTS as u64).map(say).collect()
-}
-
-/// The same, as one gateway hears it: some twice, each within a while of its turn.
-fn heard(random: &mut Seeded, history: &[Said]) -> Vec<Said> {
-    let mut heard: Vec<(usize, Said)> = Vec::new();
-    for (turn, said) in history.iter().enumerate() {
-        for _ in 0..=usize::from(random.next(4) == 0) {
-            heard.push((turn + random.next(40), said.clone()));
-        }
-    }
-    heard.sort_by_key(|(turn, _)| *turn);
-    heard.into_iter().map(|(_, said)| said).collect()
-}
-
-/// The newest version of each object that a gateway has acknowledged.
-#[derive(Default)]
-struct Acknowledged([AtomicU64; OBJECTS]);
-
-impl Acknowledged {
-    fn note(&self, said: &Said) {
-        self.0[said.object].fetch_max(said.version, Ordering::SeqCst);
-    }
-
-    fn of(&self, object: usize) -> u64 {
-        self.0[object].load(Ordering::SeqCst)
-    }
-}
+const VERSIONS: u64 = 300;
 
 async fn deliver(gateway: &Gateway, messages: &[(Said, Value)], acknowledged: &Acknowledged) {
     let mut client = Client::http1(gateway.refresh_address().await).await.expect("connect");
@@ -84,38 +24,6 @@ async fn deliver(gateway: &Gateway, messages: &[(Said, Value)], acknowledged: &A
         assert_eq!(reply.status, 204, "{message}: {}", reply.text());
         acknowledged.note(said);
     }
-}
-
-/// Asks for every object in turn until told to stop; returns how many requests were served and refused.
-async fn ask_on(
-    gateway: &Gateway,
-    names: &[String],
-    history: &BTreeMap<u64, Said>,
-    acknowledged: &Acknowledged,
-    stop: &AtomicBool,
-) -> (usize, usize) {
-    let mut client = gateway.client().await;
-    let (mut served, mut refused) = (0, 0);
-    for object in (0..OBJECTS).cycle() {
-        if stop.load(Ordering::SeqCst) {
-            break;
-        }
-        let floor = acknowledged.of(object);
-        let reply = client.send(ask(&id(object))).await.expect("an answer of the gateway");
-        if reply.status != 200 {
-            assert_turned_away(&reply);
-            refused += 1;
-            continue;
-        }
-        served += 1;
-        let uid = reply.seen("x-sandbox-uid").concat();
-        let version: u64 = uid.strip_prefix('v').and_then(|text| text.parse().ok()).expect("a version");
-        let said = &history[&version];
-        assert!(version >= floor, "served {version} of {object} when {floor} was known");
-        assert_eq!((said.object, said.state), (object, "running"), "version {version}");
-        assert_eq!(reply.sandbox(), names[said.at], "version {version}");
-    }
-    (served, refused)
 }
 
 /// Everything that happens at one gateway; two senders at once, whose pushes overtake each other as well.
@@ -145,15 +53,13 @@ async fn churn(seed: u64) {
         sandboxes.push(sandbox(name).await);
     }
     let names: Vec<String> = sandboxes.iter().map(|sandbox| sandbox.name().to_owned()).collect();
-    let history = history(&mut random, sandboxes.len());
+    let ips: Vec<IpAddr> = sandboxes.iter().map(|sandbox| sandbox.ip()).collect();
+    let history = history(&mut random, 1..=VERSIONS, sandboxes.len());
     let by_version: BTreeMap<u64, Said> = history.iter().map(|said| (said.version, said.clone())).collect();
     let start = || Gateway::builder().refresh(json!({ "insecure": true })).start();
     let gateways = [start().await, start().await, start().await];
     let plans: [Vec<(Said, Value)>; 3] = std::array::from_fn(|_| {
-        heard(&mut random, &history)
-            .into_iter()
-            .map(|said| (said.clone(), said.message(&sandboxes)))
-            .collect()
+        heard(&mut random, &history).into_iter().map(|said| (said.clone(), said.message(&ips))).collect()
     });
 
     let run = |at: usize| plane(&gateways[at], &plans[at], &names, &by_version);
@@ -170,25 +76,7 @@ async fn churn(seed: u64) {
     assert_eq!(dumps[0], dumps[1]);
     assert_eq!(dumps[0], dumps[2]);
     let table: Value = serde_json::from_str(&dumps[0]).expect("a dump is JSON");
-    let found: BTreeMap<String, String> = table
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|route| {
-            (
-                route["id"].as_str().unwrap_or_default().to_owned(),
-                route["version"].as_str().unwrap_or_default().to_owned(),
-            )
-        })
-        .collect();
-    let mut newest: BTreeMap<usize, &Said> = BTreeMap::new();
-    for said in &history {
-        newest.insert(said.object, said);
-    }
-    let expected = newest.values().filter(|said| said.state != "dead");
-    let expected: BTreeMap<String, String> =
-        expected.map(|said| (id(said.object), said.version.to_string())).collect();
-    assert_eq!(found, expected);
+    assert_eq!(versions_in(&table), table_of(&history));
 }
 
 #[tokio::test]

@@ -321,3 +321,41 @@ async fn push_reads_many_messages_from_standard_input() {
     assert_eq!(gateway.send(ask("team--n299")).await.sandbox(), "demo");
     assert!(!pushed.stdout.contains(SECRET) && !pushed.stderr.contains(SECRET), "{pushed:?}");
 }
+
+#[tokio::test]
+async fn what_was_pushed_is_counted_in_envoys_metrics() {
+    let demo = sandbox("demo").await;
+    let gateway = keyed_gateway().await;
+    gateway.stat_is("sandgate.refresh_up", 1).await;
+    let ip = demo.ip().to_string();
+    let running = |version: &'static str, ip: &str| {
+        let route = ["--namespace", "team", "--name", "demo", "--uid", "u", "--resource-version", version];
+        route.into_iter().chain(["--ip", ip]).map(ToOwned::to_owned).collect::<Vec<String>>()
+    };
+    for (version, ip, code) in [("5", &*ip, 0), ("6", &*ip, 0), ("4", &*ip, 0), ("7", "169.254.169.254", 1)] {
+        let arguments = running(version, ip);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        assert_eq!(push(&gateway, &arguments).await.code, Some(code), "{version}");
+    }
+    let mut stranger = Client::http1(gateway.refresh_address().await).await.expect("connect");
+    let reply = stranger.send(refresh_request(&message("running", 8, demo.ip()))).await.expect("an answer");
+    assert_eq!(reply.status, 401);
+    for (name, value) in [
+        ("applied", 2),
+        ("stale", 1),
+        ("invalid", 1),
+        ("outside", 1),
+        ("unauthorized", 1),
+        ("connections", 1),
+        ("legacy", 0),
+        ("unavailable", 0),
+        ("too_large", 0),
+        ("slow", 0),
+        ("batches", 0),
+    ] {
+        gateway.stat_is(&format!("sandgate.refresh_{name}"), value).await;
+    }
+    // A gateway that takes no pushes has none of them.
+    let other = Gateway::serving("routes: []").await;
+    assert_eq!(other.stat("sandgate.refresh_up").await, None);
+}

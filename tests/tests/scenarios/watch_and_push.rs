@@ -57,11 +57,6 @@ async fn lists(gateway: &Gateway) -> Option<u64> {
     if scope["state"] == "watching" { scope["lists"].as_u64() } else { None }
 }
 
-async fn digest(gateway: &Gateway) -> String {
-    let status = gateway.admin("/sandgate/status?digest=1").await.json();
-    status["digest"].as_str().expect("a digest").to_owned()
-}
-
 #[tokio::test]
 async fn the_same_paused_push_makes_byte_equal_tables_also_where_the_watch_is_late() {
     let api = ApiServer::shared().await;
@@ -84,7 +79,7 @@ async fn the_same_paused_push_makes_byte_equal_tables_also_where_the_watch_is_la
         assert_refused(plane, &plane.send(ask(&id(&object))).await, 502, "sandbox_not_running").await;
     }
     assert_eq!(planes[0].table_dump().await, planes[1].table_dump().await);
-    assert_eq!(digest(&planes[0]).await, digest(&planes[1]).await);
+    assert_eq!(planes[0].digest().await, planes[1].digest().await);
     // And they still are when the watch has caught up.
     late.clear();
     object.resume(demo.ip()).await;

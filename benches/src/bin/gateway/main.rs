@@ -9,24 +9,17 @@ mod changes;
 mod churn;
 mod contender;
 mod envoy_config;
-mod failure;
-mod fleet;
 mod generator;
 mod hook;
 mod http2;
 mod instructions;
 mod journal;
-mod message;
-mod open_loop;
 mod peers;
-mod proc;
-mod process;
 mod record;
 mod report;
 mod run;
 mod site;
 mod summary;
-mod upstream;
 mod wrk;
 
 use std::process::ExitCode;
@@ -34,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use clap::Parser as _;
+use sandgate_benches::{failure, fleet, message, open_loop, proc, process, upstream};
 
 use args::{Args, Command};
 use failure::{Doing as _, Failure, Result};

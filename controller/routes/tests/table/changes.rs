@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandgate_routes::{Change, ChangeKind, Changes, Notice};
+use sandgate_routes::{Change, ChangeKind, Changes, Notice, Outcome};
 
 use crate::fixture::{at, everything, key, sandbox, table, version};
 
@@ -122,4 +122,30 @@ fn subscribers_are_told_when_there_is_no_writer_left() {
     assert!(matches!(changes.try_recv(), Some(Notice::Changed(_))));
     assert!(matches!(changes.try_recv(), Some(Notice::Closed)));
     assert!(reader.get("team--a").is_some(), "reads outlive the writer");
+}
+
+#[test]
+fn what_is_applied_quietly_is_served_and_told_at_once_and_wakes_when_it_is_said_or_by_the_next_change() {
+    let table = table();
+    let woken = Arc::new(AtomicU64::new(0));
+    let mut changes = table.writer.subscribe(100);
+    let count = Arc::clone(&woken);
+    changes.set_waker(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    let outcomes = table.writer.apply_quietly([
+        sandbox("a").called("x").at(2),
+        sandbox("a").called("x").at(1),
+        sandbox("b").called("y").at(1),
+    ]);
+    assert_eq!(outcomes, [Outcome::Applied, Outcome::Stale, Outcome::Applied]);
+    assert!(table.reader.get("x").is_some() && table.reader.get("y").is_some());
+    assert_eq!(woken.load(Ordering::Relaxed), 0);
+    table.writer.wake();
+    table.writer.wake();
+    assert_eq!(woken.load(Ordering::Relaxed), 1);
+    assert_eq!(told(&mut changes), ["x appeared - a@2", "y appeared - b@1"]);
+    table.writer.apply_quietly([sandbox("c").called("z").at(1)]);
+    table.writer.sweep();
+    assert_eq!(woken.load(Ordering::Relaxed), 2);
 }

@@ -22,8 +22,8 @@ use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes};
-use sandgate_routes::{Invalid, Outcome, RouteReader, RouteWriter};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use sandgate_routes::{Invalid, Observation, Outcome, RouteReader, RouteWriter};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::auth::{Auth, Denied};
@@ -41,6 +41,9 @@ const BATCHES_AT_ONCE: usize = 4;
 /// How much of a body nobody wants is read, so that its sender reads the answer instead of an error.
 const DISCARD: usize = 4 << 20;
 
+/// The answer to one message, and what was wrong with it.
+pub(crate) type Answer = (StatusCode, Option<String>);
+
 /// What every request shares.
 pub(crate) struct App {
     pub(crate) auth: Auth,
@@ -50,6 +53,8 @@ pub(crate) struct App {
     pub(crate) policy: AddressPolicy,
     pub(crate) patience: Patience,
     pub(crate) board: Arc<Board>,
+    /// The table has changed and its subscribers sleep.
+    pub(crate) changed: Notify,
     pub(crate) places: Places,
     pub(crate) strangers: Rarely,
     pub(crate) mistakes: Rarely,
@@ -109,7 +114,7 @@ async fn refresh(
         Ok(admitted) => admitted,
         Err(refused) => return refused,
     };
-    let (status, error) = app.take(&peer, &body);
+    let (status, error) = app.take(&peer, &[&*body]).pop().unwrap_or((StatusCode::NO_CONTENT, None));
     error.map_or_else(|| status.into_response(), |error| explained(status, &error))
 }
 
@@ -127,7 +132,7 @@ async fn refresh_batch(
         return explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {} lines", batch::MAX_LINES));
     }
     app.board.counters.batches.up();
-    let answer = batch::take(&body, |line| app.take(&peer, line)).await;
+    let answer = batch::take(&body, |lines| app.take(&peer, lines)).await;
     ([(CONTENT_TYPE, HeaderValue::from_static(batch::MEDIA_TYPE))], answer).into_response()
 }
 
@@ -209,25 +214,50 @@ impl App {
         }
     }
 
-    /// Hands one message to the table.
-    fn take(&self, peer: &Peer, message: &[u8]) -> (StatusCode, Option<String>) {
+    /// Hands messages to the table. Its subscribers are woken when what else is there to do has been done: for some messages together.
+    fn take(&self, peer: &Peer, messages: &[&[u8]]) -> Vec<Answer> {
+        let mut observed = Vec::with_capacity(messages.len());
+        let refused: Vec<Option<Answer>> = messages
+            .iter()
+            .map(|message| match self.understand(peer, message) {
+                Ok(observation) => {
+                    observed.push(observation);
+                    None
+                }
+                Err(answer) => Some(answer),
+            })
+            .collect();
+        let mut outcomes = self.writer.apply_quietly(observed).into_iter();
+        self.changed.notify_one();
+        let answer = |refused: Option<Answer>| {
+            refused.or_else(|| outcomes.next().map(|outcome| self.settle(peer, &outcome)))
+        };
+        refused.into_iter().filter_map(answer).collect()
+    }
+
+    /// What a message asks of the table, or the answer to it if that is nothing.
+    fn understand(&self, peer: &Peer, message: &[u8]) -> Result<Observation, Answer> {
         let counters = &self.board.counters;
-        let meaning = RouteMessage::parse(message).and_then(|m| m.meaning(&self.provider, &self.policy));
-        let observation = match meaning {
-            Ok(Meaning::Apply(observation)) => observation,
+        match RouteMessage::parse(message).and_then(|m| m.meaning(&self.provider, &self.policy)) {
+            Ok(Meaning::Apply(observation)) => Ok(observation),
             Ok(Meaning::Legacy) => {
                 counters.legacy.up();
-                return (StatusCode::NO_CONTENT, None);
+                Err((StatusCode::NO_CONTENT, None))
             }
             Err(error) => {
                 counters.invalid.up();
                 if error == MessageError::Range {
                     counters.outside.up();
                 }
-                return self.mistake(peer, StatusCode::BAD_REQUEST, error.to_string());
+                Err(self.mistake(peer, StatusCode::BAD_REQUEST, error.to_string()))
             }
-        };
-        match self.writer.apply(observation) {
+        }
+    }
+
+    /// The answer to a message that the table has seen.
+    fn settle(&self, peer: &Peer, outcome: &Outcome) -> Answer {
+        let counters = &self.board.counters;
+        match outcome {
             Outcome::Applied | Outcome::Takeover { .. } | Outcome::Ambiguous { .. } => counters.applied.up(),
             Outcome::Stale => counters.stale.up(),
             // Only this is the table's trouble, not the message's.
@@ -243,7 +273,7 @@ impl App {
         (StatusCode::NO_CONTENT, None)
     }
 
-    fn mistake(&self, peer: &Peer, status: StatusCode, reason: String) -> (StatusCode, Option<String>) {
+    fn mistake(&self, peer: &Peer, status: StatusCode, reason: String) -> Answer {
         self.mistakes.say(|more| {
             tracing::warn!(more, "refresh: a message of {} was refused: {reason}", peer.address);
         });

@@ -1,10 +1,12 @@
 //! What one peer has still to be told: the newest of each object, in the order in which the objects came up.
 //!
 //! A newer version takes the place of the older one that waits, so a slow peer is told less often and never something
-//! older after something newer. As many objects wait as there is room for; past that the one that waits longest goes,
-//! since a peer that is this far behind learns from its watch.
+//! older after something newer. What could not be delivered comes back to its place, unless something newer has come.
+//! As many objects wait as there is room for; past that the one that waits longest goes, since a peer that is this far
+//! behind learns from its watch.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use sandgate_routes::{ObjectKey, Version};
@@ -20,7 +22,10 @@ pub(super) struct Pending {
     pub(super) version: Version,
     pub(super) deletes: bool,
     pub(super) body: Bytes,
+    /// Since when its object waits to be told of.
     pub(super) since: Instant,
+    /// When it was handed over.
+    pub(super) said: Instant,
     pub(super) waiter: Option<oneshot::Sender<Delivery>>,
 }
 
@@ -86,6 +91,40 @@ impl Queue {
         if displaced { Queued::Displaced } else { Queued::Added }
     }
 
+    /// Puts back what was taken and could not be delivered, before what has come since. Gives those there is no room for,
+    /// and says how many something newer waits for.
+    pub(super) fn put_back(&mut self, messages: Vec<Pending>) -> (Vec<Pending>, usize) {
+        let (mut left, mut needless) = (Vec::new(), 0);
+        for mut message in messages.into_iter().rev() {
+            let full = self.newest.len() >= self.max;
+            match self.newest.get_mut(&message.key) {
+                Some(waiting) if !message.supersedes(waiting) => {
+                    waiting.since = message.since;
+                    message.settle(Delivery::Coalesced);
+                    needless += 1;
+                }
+                Some(waiting) => {
+                    waiting.settle(Delivery::Coalesced);
+                    *waiting = message;
+                    needless += 1;
+                }
+                None if full => left.push(message),
+                None => {
+                    self.order.push_front(message.key.clone());
+                    self.newest.insert(message.key.clone(), message);
+                }
+            }
+        }
+        (left, needless)
+    }
+
+    /// Tells those who have waited this long what it looks like; their messages stay. Says how many were told.
+    pub(super) fn tell(&mut self, waited: Duration, delivery: &Delivery) -> usize {
+        let long = |message: &&mut Pending| message.waiter.is_some() && message.said.elapsed() >= waited;
+        let told = self.newest.values_mut().filter(long).map(|message| message.settle(delivery.clone()));
+        told.count()
+    }
+
     /// Takes up to `max` messages, those that wait longest.
     pub(super) fn take(&mut self, max: usize) -> Vec<Pending> {
         let count = self.order.len().min(max);
@@ -119,6 +158,7 @@ mod tests {
             deletes,
             body: Bytes::from(format!("{name}@{version}")),
             since: Instant::now(),
+            said: Instant::now(),
             waiter: Some(waiter),
         };
         (pending, told)
@@ -170,5 +210,26 @@ mod tests {
         assert_eq!(queue.push(message("c", 1, false).0), Queued::Displaced);
         assert_eq!(told.try_recv(), Ok(Delivery::Dropped));
         assert_eq!(bodies(&queue.take(9)), ["b@2", "c@1"]);
+    }
+
+    #[test]
+    fn what_comes_back_stands_first_unless_something_newer_waits_or_there_is_no_room() {
+        let mut queue = Queue::new(3);
+        for name in ["a", "b", "c"] {
+            queue.push(message(name, 1, false).0);
+        }
+        let taken = queue.take(3);
+        queue.push(message("d", 1, false).0);
+        queue.push(message("b", 2, false).0);
+        let (left, needless) = queue.put_back(taken);
+        // From the last to the first, as far as there is room: c is back, b is told by b@2, a finds no room.
+        assert_eq!((bodies(&left), needless), (vec!["a@1"], 1));
+        assert_eq!(bodies(&queue.take(9)), ["c@1", "d@1", "b@2"]);
+        // Something older that came in the meantime does not count.
+        queue.push(message("e", 5, false).0);
+        let taken = queue.take(1);
+        queue.push(message("e", 4, false).0);
+        queue.put_back(taken);
+        assert_eq!(bodies(&queue.take(9)), ["e@5"]);
     }
 }

@@ -1,7 +1,11 @@
 //! One peer and what is sent to it.
 //!
 //! One message, or one batch, is under way at a time and is tried again until it is delivered, refused, out of tries, or
-//! needless because something newer of its object waits.
+//! needless because something newer of its object waits. What is out of tries goes back to the queue, and the peer counts
+//! as not reached: then there is one try at a time, longer and longer apart, or when there is news and tries are left.
+//!
+//! A batch that does not get through in the time of a try is sent in smaller parts: over a slow or lossy line a large one
+//! might never.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,27 +102,64 @@ impl Peer {
 
     /// Sends for ever.
     pub(super) async fn run(self: Arc<Self>, settings: PushSettings, proofs: Arc<Proofs>) {
-        let mut line =
-            Line { connection: None, budget: Budget::new(Instant::now()), batches: settings.batch };
+        let mut line = Line {
+            connection: None,
+            budget: Budget::new(Instant::now()),
+            batches: settings.batch,
+            most: BATCH_MESSAGES,
+        };
+        // While the peer is not reached: how long until the next try.
+        let mut back_off = None;
         loop {
             let taken = loop {
-                let taken = self.take(line.batches);
+                let taken = self.take(line.batches, settings.keep);
                 if !taken.is_empty() {
                     break taken;
                 }
                 self.wake.notified().await;
             };
-            self.deliver(&mut line, taken, &settings, &proofs).await;
+            let tries = if back_off.is_some() { 1 } else { settings.tries.max(1) };
+            let left = self.deliver(&mut line, taken, tries, &settings, &proofs).await;
+            let reached = left.is_empty();
+            self.keep(left);
             *lock(&self.under_way) = None;
+            back_off = if reached {
+                None
+            } else {
+                let wait = back_off.map_or(settings.pause, |wait: Duration| wait * 2);
+                let wait = wait.clamp(Duration::from_millis(1), settings.back_off);
+                self.rest(wait, &mut line.budget).await;
+                Some(wait)
+            };
         }
     }
 
-    fn take(&self, batches: bool) -> Vec<Pending> {
+    /// Waits until it is time for another try, or there is news to try it with.
+    async fn rest(&self, wait: Duration, budget: &mut Budget) {
+        let waited = sleep(wait);
+        tokio::pin!(waited);
+        loop {
+            tokio::select! {
+                () = &mut waited => return,
+                () = self.wake.notified() => if budget.again(Instant::now()) {
+                    up(&self.counters.retries);
+                    return;
+                },
+            }
+        }
+    }
+
+    fn take(&self, batches: bool, keep: Duration) -> Vec<Pending> {
         let mut queue = lock(&self.queue);
-        let mut taken = queue.take(1);
-        let mut bytes = taken.iter().map(|message| message.body.len()).sum::<usize>();
-        while batches && taken.len() < BATCH_MESSAGES && bytes < BATCH_BYTES {
-            let Some(next) = queue.take(1).pop() else { break };
+        let most = if batches { BATCH_MESSAGES } else { 1 };
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while taken.len() < most && bytes < BATCH_BYTES {
+            let Some(mut next) = queue.take(1).pop() else { break };
+            if !next.deletes && next.said.elapsed() > keep {
+                up(&self.counters.dropped);
+                next.settle(Delivery::Dropped);
+                continue;
+            }
             bytes += next.body.len();
             taken.push(next);
         }
@@ -127,18 +168,21 @@ impl Peer {
         taken
     }
 
+    /// Gives back what was not delivered. Whoever waits for it has been told.
     async fn deliver(
         &self,
         line: &mut Line,
         mut messages: Vec<Pending>,
+        tries: u32,
         settings: &PushSettings,
         proofs: &Proofs,
-    ) {
+    ) -> Vec<Pending> {
         let mut reason = String::new();
-        for attempt in 0..settings.tries.max(1) {
-            if attempt == 0 {
-                line.budget.first(Instant::now());
-            } else {
+        line.budget.first(Instant::now());
+        // Tries since something was last delivered.
+        let mut vain = 0;
+        while vain < tries {
+            if vain > 0 {
                 if !line.budget.again(Instant::now()) {
                     reason.push_str("; not tried again, too much of that lately");
                     break;
@@ -146,28 +190,50 @@ impl Peer {
                 sleep(settings.pause).await;
                 self.leave_out_the_needless(&mut messages);
                 if messages.is_empty() {
-                    return;
+                    return messages;
                 }
                 up(&self.counters.retries);
             }
+            let before = messages.len();
             let tried = timeout(settings.try_timeout, line.send(&self.address, &messages, proofs)).await;
             match tried.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
-                Ok(statuses) => reason = self.settle(&mut messages, statuses),
+                Ok(statuses) => {
+                    line.most = (line.most * 2).min(BATCH_MESSAGES);
+                    reason = self.settle(&mut messages, statuses);
+                }
                 Err(error) => {
+                    line.most = (line.most / 2).max(1);
                     line.connection = None;
                     reason = error;
                 }
             }
-            if messages.is_empty() {
+            if messages.len() < before {
                 self.recovered();
-                return;
+                vain = 0;
+            } else {
+                vain += 1;
+            }
+            if messages.is_empty() {
+                return messages;
             }
         }
-        for mut message in messages {
+        let failed = Delivery::Failed { reason: reason.clone() };
+        for message in messages.iter_mut().filter(|message| message.waiter.is_some()) {
             up(&self.counters.failed);
-            message.settle(Delivery::Failed { reason: reason.clone() });
+            message.settle(failed.clone());
         }
+        // Those behind them would fare no better.
+        let behind = lock(&self.queue).tell(settings.try_timeout, &failed);
+        self.counters.failed.fetch_add(behind as u64, Ordering::Relaxed);
         self.failing(reason);
+        messages
+    }
+
+    /// What was not delivered waits again.
+    fn keep(&self, messages: Vec<Pending>) {
+        let (left, needless) = lock(&self.queue).put_back(messages);
+        self.counters.coalesced.fetch_add(needless as u64, Ordering::Relaxed);
+        self.counters.dropped.fetch_add(left.len() as u64, Ordering::Relaxed);
     }
 
     fn leave_out_the_needless(&self, messages: &mut Vec<Pending>) {
@@ -224,16 +290,19 @@ struct Line {
     connection: Option<Connection>,
     budget: Budget,
     batches: bool,
+    /// Messages that may go together.
+    most: usize,
 }
 
 impl Line {
-    /// One try: a status for each message, and what was said about it.
+    /// One try: a status for each of the first messages, as many as may go together, and what was said about it.
     async fn send(
         &mut self,
         peer: &PeerAddress,
         messages: &[Pending],
         proofs: &Proofs,
     ) -> Result<Vec<(StatusCode, String)>, String> {
+        let messages = &messages[..messages.len().min(self.most)];
         if let [message] = messages {
             let (status, answer) =
                 self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await?;

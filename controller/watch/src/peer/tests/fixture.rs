@@ -46,7 +46,9 @@ impl Answer {
 
 pub(crate) fn settings(mut refresh: Value) -> Settings {
     refresh["address"] = json!("127.0.0.1");
-    refresh["port"] = json!(0);
+    if refresh["port"].is_null() {
+        refresh["port"] = json!(0);
+    }
     let settings =
         json!({ "routes-file": "r", "refresh": refresh, "pod-ranges": ["127.0.0.0/8", "10.0.0.0/8"] });
     Settings::parse(settings.to_string().as_bytes()).unwrap()
@@ -56,6 +58,11 @@ impl Plane {
     /// One that believes anyone.
     pub(crate) async fn open() -> Self {
         Self::start(json!({ "insecure": true })).await
+    }
+
+    /// The same at this address, once it is free.
+    pub(crate) async fn at(address: SocketAddr) -> Self {
+        Self::start(json!({ "insecure": true, "port": address.port() })).await
     }
 
     pub(crate) async fn start(refresh: Value) -> Self {

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::fixture::{Puppet, address, message, patient, push, push_within, pusher, with};
 use crate::peer::tests::certificates::Authority;
-use crate::peer::tests::fixture::{KEY, Plane, key_file};
+use crate::peer::tests::fixture::{KEY, Plane, eventually, key_file};
 use crate::{Credentials, Delivery, MessageError, PeerAddress, PushSettings, RouteMessage};
 
 #[tokio::test]
@@ -71,18 +71,70 @@ async fn trouble_of_a_peer_is_tried_again_and_signed_anew() {
 }
 
 #[tokio::test]
-async fn ten_tries_are_made_and_then_it_is_given_up_and_said() {
-    let peer = Puppet::quick(&[503; 10]).await;
+async fn after_ten_tries_it_is_said_to_have_failed_and_is_kept_until_the_peer_takes_it() {
+    let peer = Puppet::held(&[503; 12]).await;
     let pusher = pusher(patient(), vec![peer.address.clone()]).await;
+    peer.release(10);
     let outcome = push(&pusher, &message("demo", "running", 1)).await.remove(0);
     assert!(matches!(&outcome, Delivery::Failed { reason } if reason.contains("503")), "{outcome:?}");
-    assert_eq!(peer.seen().len(), 10);
+    // The next try may be there, and waits.
+    assert!((10..=11).contains(&peer.seen().len()), "{:?}", peer.seen());
     let metrics = pusher.metrics().remove(0);
     assert_eq!((metrics.failed, metrics.sent), (1, 0));
     assert!(metrics.error.is_some());
-    // And all is forgotten once it is reached.
-    assert_eq!(push(&pusher, &message("demo", "running", 2)).await, [Delivery::Delivered]);
-    assert_eq!(pusher.metrics()[0].error, None);
+    peer.release(10);
+    eventually(|| (pusher.metrics()[0].sent == 1).then_some(())).await;
+    let seen = peer.seen();
+    assert_eq!(seen.len(), 13);
+    assert!(seen.windows(2).all(|pair| pair[0].body == pair[1].body), "{seen:?}");
+    let metrics = pusher.metrics().remove(0);
+    assert_eq!((metrics.failed, metrics.pending, metrics.error), (1, 0, None));
+}
+
+#[tokio::test]
+async fn a_peer_that_was_gone_is_told_the_newest_of_everything_it_missed() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    drop(listener);
+    let pusher = pusher(PushSettings::default(), vec![PeerAddress::at(at, false, None)]).await;
+    let mut told = Vec::new();
+    for version in 1..=3 {
+        for number in 0..700 {
+            told.push(pusher.push(&message(&format!("n{number}"), "running", version)).unwrap());
+        }
+    }
+    told.push(pusher.push(&message("n7", "dead", 4)).unwrap());
+    let deadline = tokio::time::Instant::now() + crate::peer::tests::fixture::DEADLINE;
+    for ticket in told {
+        // Those behind the first batch as well: nobody waits for a peer that is not there.
+        let outcome = ticket.outcomes(deadline).await.remove(0).1;
+        assert!(matches!(outcome, Delivery::Failed { .. } | Delivery::Coalesced), "{outcome:?}");
+    }
+    eventually(|| (pusher.metrics()[0].pending == 700).then_some(())).await;
+    let plane = Plane::at(at).await;
+    eventually(|| (plane.reader.counts().routes == 699).then_some(())).await;
+    assert!(plane.reader.get("team--n7").is_none());
+    let version = plane.reader.get("team--n699").unwrap().version().to_string();
+    assert_eq!(version, "3");
+    eventually(|| (pusher.metrics()[0].pending == 0).then_some(())).await;
+    assert_eq!(pusher.metrics()[0].lag, Duration::ZERO);
+}
+
+#[tokio::test]
+async fn what_was_kept_for_too_long_is_given_up_unless_it_is_a_delete() {
+    let peer = Puppet::held(&[503; 4]).await;
+    let settings = PushSettings { tries: 2, keep: Duration::ZERO, batch: false, ..patient() };
+    let pusher = pusher(settings, vec![peer.address.clone()]).await;
+    let running = pusher.push(&message("old", "running", 1)).unwrap();
+    let dead = pusher.push(&message("gone", "dead", 1)).unwrap();
+    peer.release(20);
+    let deadline = tokio::time::Instant::now() + crate::peer::tests::fixture::DEADLINE;
+    assert_eq!(running.outcomes(deadline).await[0].1, Delivery::Dropped);
+    assert!(matches!(dead.outcomes(deadline).await[0].1, Delivery::Failed { .. }));
+    eventually(|| (pusher.metrics()[0].sent == 1).then_some(())).await;
+    let metrics = pusher.metrics().remove(0);
+    assert_eq!((metrics.dropped, metrics.pending), (1, 0));
+    assert!(peer.seen().last().unwrap().body.contains("dead"));
 }
 
 #[tokio::test]
@@ -114,7 +166,7 @@ async fn a_caller_waits_until_its_deadline_and_no_longer_and_the_message_goes_on
     assert_eq!(outcome, [Delivery::Pending]);
     assert!(pusher.metrics()[0].lag >= Duration::from_millis(50));
     peer.release(1);
-    crate::peer::tests::fixture::eventually(|| (pusher.metrics()[0].sent == 1).then_some(())).await;
+    eventually(|| (pusher.metrics()[0].sent == 1).then_some(())).await;
     assert_eq!(pusher.metrics()[0].lag, Duration::ZERO);
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Nanoseconds on a core, over all threads of the process. Threads that have ended are not in it; the proxies keep theirs.
-pub(crate) fn cpu_nanos(pid: u32) -> u64 {
+pub fn cpu_nanos(pid: u32) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;
     };
@@ -16,13 +16,13 @@ pub(crate) fn cpu_nanos(pid: u32) -> u64 {
 }
 
 /// The same of one thread; the main thread has the number of its process.
-pub(crate) fn thread_nanos(pid: u32, thread: u32) -> u64 {
+pub fn thread_nanos(pid: u32, thread: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat")).unwrap_or_default();
     text.split(' ').next().and_then(|field| field.parse().ok()).unwrap_or_default()
 }
 
 /// Bytes of memory the process really has.
-pub(crate) fn resident(pid: u32) -> u64 {
+pub fn resident(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|field| field.parse::<u64>().ok()).unwrap_or_default() * 1024

@@ -20,7 +20,7 @@ use crate::failure::{Doing as _, Failure, Result};
 const TAIL_LINES: usize = 20;
 
 /// A command that will run on this core and end with this process.
-pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
+pub fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["__pinned", &core.to_string(), &std::process::id().to_string()]).arg(program);
     command.process_group(0).stdin(Stdio::null());
@@ -28,19 +28,14 @@ pub(crate) fn pinned(core: usize, program: impl AsRef<OsStr>) -> Command {
 }
 
 /// The same for a subcommand of this program.
-pub(crate) fn own(core: usize, subcommand: &str) -> Command {
+pub fn own(core: usize, subcommand: &str) -> Command {
     let mut command = pinned(core, "/proc/self/exe");
     command.arg(subcommand);
     command
 }
 
 /// Becomes the program. Returns only if it could not.
-pub(crate) fn become_pinned(
-    core: usize,
-    parent: i32,
-    program: &OsStr,
-    args: &[std::ffi::OsString],
-) -> Failure {
+pub fn become_pinned(core: usize, parent: i32, program: &OsStr, args: &[std::ffi::OsString]) -> Failure {
     let prepared = pin(core).and_then(|()| {
         set_parent_process_death_signal(Some(Signal::KILL)).doing("asking to end with the parent")
     });
@@ -56,14 +51,14 @@ pub(crate) fn become_pinned(
 }
 
 /// Keeps this thread, and those it will start, on one core.
-pub(crate) fn pin(core: usize) -> Result<()> {
+pub fn pin(core: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).doing(format!("pinning to core {core}"))
 }
 
 /// A child that runs until it is dropped.
-pub(crate) struct Running {
+pub struct Running {
     name: String,
     child: Child,
     log: PathBuf,
@@ -71,7 +66,11 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(name: &str, mut command: Command, log: &Path) -> Result<Self> {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(name: &str, mut command: Command, log: &Path) -> Result<Self> {
         let out = File::create(log).doing(format!("creating {}", log.display()))?;
         let err = out.try_clone().doing("sharing a log")?;
         command.stdout(out).stderr(err);
@@ -80,7 +79,7 @@ impl Running {
     }
 
     /// Starts a server of ours, which says its port in the first line.
-    pub(crate) fn server(name: &str, mut command: Command, log: &Path) -> Result<(Self, u16)> {
+    pub fn server(name: &str, mut command: Command, log: &Path) -> Result<(Self, u16)> {
         let err = File::create(log).doing(format!("creating {}", log.display()))?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(err);
         let mut child = command.spawn().doing(format!("starting {name}"))?;
@@ -97,12 +96,13 @@ impl Running {
         }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Its process ID.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Says a line to a server of ours.
-    pub(crate) fn tell(&mut self, line: &str) -> Result<()> {
+    pub fn tell(&mut self, line: &str) -> Result<()> {
         let name = &self.name;
         match &mut self.stdin {
             Some(stdin) => writeln!(stdin, "{line}").doing(format!("telling {name} {line:?}")),
@@ -111,7 +111,7 @@ impl Running {
     }
 
     /// Waits until `ready` has something.
-    pub(crate) fn until<T>(&mut self, patience: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
+    pub fn until<T>(&mut self, patience: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
         let deadline = Instant::now() + patience;
         loop {
             if let Some(found) = ready() {
@@ -127,11 +127,13 @@ impl Running {
         }
     }
 
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    pub(crate) fn failure(&self, problem: impl Into<String>) -> Failure {
+    /// A failure of it, with the end of its log.
+    pub fn failure(&self, problem: impl Into<String>) -> Failure {
         let log = String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned();
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");

@@ -1,20 +1,23 @@
 //! As much of HTTP/1.1 as the servers and clients of a run need: where a message ends, and its status.
 
 /// The length of a request without a body, once it is whole.
-pub(crate) fn request(buffer: &[u8]) -> Option<usize> {
+pub fn request(buffer: &[u8]) -> Option<usize> {
     head(buffer)
 }
 
 /// A whole response: its length, its status, and whether the connection ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response {
-    pub(crate) length: usize,
-    pub(crate) status: u16,
-    pub(crate) last: bool,
+pub struct Response {
+    /// Its length in bytes.
+    pub length: usize,
+    /// Its status.
+    pub status: u16,
+    /// Whether the connection ends with it.
+    pub last: bool,
 }
 
 /// The first response in the buffer, once it is whole. One without `content-length` has no body: nobody here sends chunks.
-pub(crate) fn response(buffer: &[u8]) -> Option<Response> {
+pub fn response(buffer: &[u8]) -> Option<Response> {
     let head = head(buffer)?;
     let status = std::str::from_utf8(buffer.get(9..12)?).ok()?.parse().ok()?;
     let mut body = 0;

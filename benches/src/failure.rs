@@ -3,16 +3,30 @@
 use std::fmt::Display;
 use std::io;
 
-pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+/// What a step of a run gives.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
+/// Why a run cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The system refused.
     #[error("{what}: {source}")]
-    System { what: String, source: io::Error },
+    System {
+        /// What was tried.
+        what: String,
+        /// What it said.
+        source: io::Error,
+    },
     /// A process of the run ended or did not get ready.
     #[error("{name} {problem}; the end of its log:\n{log}")]
-    Process { name: String, problem: String, log: String },
+    Process {
+        /// Which one.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+        /// The end of its log.
+        log: String,
+    },
     /// What was asked for cannot be done.
     #[error("{0}")]
     Asked(String),
@@ -22,7 +36,11 @@ pub(crate) enum Failure {
 }
 
 /// Says what was tried when the system refused it.
-pub(crate) trait Doing<T> {
+pub trait Doing<T> {
+    /// Names what was tried.
+    ///
+    /// # Errors
+    /// When it was refused.
     fn doing(self, what: impl Display) -> Result<T>;
 }
 

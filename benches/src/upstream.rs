@@ -18,7 +18,7 @@ const KEPT: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
 const CLOSED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n";
 
 /// Serves until it is killed. With `close`, every connection ends with its first answer.
-pub(crate) fn serve(close: bool) -> Result<()> {
+pub fn serve(close: bool) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).doing("listening")?;
     listener.set_nonblocking(true).doing("not blocking")?;
     println!("{}", listener.local_addr().doing("asking for the port")?.port());

@@ -8,26 +8,32 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::num::NonZeroU64;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::stats::percentile;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
-use sandgate_benches::stats::percentile;
 
 use crate::failure::{Doing as _, Failure, Result};
 use crate::fleet::Walk;
-use crate::generator::{Answers, Latency, Questions};
 use crate::message;
+use crate::process;
+use crate::questions::{Answers, Latency, Questions};
 
 const TIMER: u64 = u64::MAX;
 const CONNECTIONS: usize = 64;
 /// How long answers may be late after the last request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(questions: &Questions, rate: u32) -> Result<Answers> {
+/// Asks the questions at this rate, and waits for the last answers.
+///
+/// # Errors
+/// When the gateway cannot be connected to.
+pub fn run(questions: &Questions, rate: u32) -> Result<Answers> {
     // A timer may be late by this much so that the kernel can wake several at once; we want none of that.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut client = Client::new(questions)?;
@@ -71,6 +77,23 @@ pub(crate) fn run(questions: &Questions, rate: u32) -> Result<Answers> {
         seconds,
         failed: client.bad + missing,
         latency: Some(latency(&mut client.micros)),
+    })
+}
+
+/// The same in a process of its own on a core of its own choosing: this program's `__open-loop RATE QUESTIONS…`, which prints the
+/// [`Answers`] as JSON.
+///
+/// # Errors
+/// When it fails.
+pub fn run_on(core: usize, questions: &Questions, rate: u32) -> Result<Answers> {
+    let mut command = process::own(core, "__open-loop");
+    command.arg(rate.to_string()).args(questions.to_args());
+    let output = command.stderr(Stdio::piped()).output().doing("starting the open loop")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let answers = serde_json::from_str(text.trim()).ok().filter(|_| output.status.success());
+    answers.ok_or_else(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Failure::Asked(format!("the open loop failed ({}): {said}{text}", output.status))
     })
 }
 

@@ -8,31 +8,35 @@ use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 /// How many sandboxes are paused, and how many are there for the changes.
-pub(crate) const SIDE: usize = 100;
+pub const SIDE: usize = 100;
 const NAMESPACE: &str = "bench";
 /// The domain of every request's host.
-pub(crate) const DOMAIN: &str = "bench.test";
+pub const DOMAIN: &str = "bench.test";
 
 /// Which sandboxes requests ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub enum Asked {
+    /// Those that run.
     Served,
+    /// Those that exist nowhere.
     Unknown,
+    /// Those that are paused.
     Paused,
     /// The ones beside the fleet, where nobody changes them.
     Beside,
 }
 
 impl Asked {
-    pub(crate) const ALL: [Asked; 4] = [Asked::Served, Asked::Unknown, Asked::Paused, Asked::Beside];
+    /// All kinds.
+    pub const ALL: [Asked; 4] = [Asked::Served, Asked::Unknown, Asked::Paused, Asked::Beside];
 
     /// Whether the gateway has to refuse them.
-    pub(crate) fn refused(self) -> bool {
+    pub fn refused(self) -> bool {
         matches!(self, Asked::Unknown | Asked::Paused)
     }
 
     /// The letter in the IDs.
-    pub(crate) fn letter(self) -> char {
+    pub fn letter(self) -> char {
         match self {
             Asked::Served => 's',
             Asked::Unknown => 'u',
@@ -41,7 +45,8 @@ impl Asked {
         }
     }
 
-    pub(crate) fn name(self) -> &'static str {
+    /// A word for it.
+    pub fn name(self) -> &'static str {
         match self {
             Asked::Served => "served",
             Asked::Unknown => "unknown",
@@ -51,15 +56,18 @@ impl Asked {
     }
 }
 
+/// How many sandboxes there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Fleet {
-    pub(crate) addresses: usize,
-    pub(crate) routes: usize,
+pub struct Fleet {
+    /// Those that are asked for.
+    pub addresses: usize,
+    /// All in the table.
+    pub routes: usize,
 }
 
 impl Fleet {
     /// Every address that is asked for.
-    pub(crate) fn addresses(self) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn addresses(self) -> impl Iterator<Item = Ipv4Addr> {
         (0..self.addresses).map(address)
     }
 
@@ -69,7 +77,7 @@ impl Fleet {
     }
 
     /// How many IDs of this kind there are to ask for.
-    pub(crate) fn ids(self, asked: Asked) -> usize {
+    pub fn ids(self, asked: Asked) -> usize {
         match asked {
             Asked::Served => self.addresses,
             Asked::Unknown | Asked::Paused | Asked::Beside => SIDE,
@@ -77,7 +85,7 @@ impl Fleet {
     }
 
     /// The routes file of Sandgate. Those of the changes run where their bit in `moved` says.
-    pub(crate) fn routes_file(self, moved: &[bool]) -> String {
+    pub fn routes_file(self, moved: &[bool]) -> String {
         let mut file = String::with_capacity(self.routes * 64);
         file.push_str("{\"routes\":[");
         for number in 0..self.running() {
@@ -101,7 +109,7 @@ impl Fleet {
     }
 
     /// The same table for peers: a line is an ID and an address, or `-` where the sandbox is paused.
-    pub(crate) fn plain_file(self) -> String {
+    pub fn plain_file(self) -> String {
         let mut file = String::with_capacity(self.routes * 32);
         for number in 0..self.running() {
             let _ = writeln!(file, "{} {}", id('s', number), address(number));
@@ -114,38 +122,42 @@ impl Fleet {
     }
 }
 
-pub(crate) fn id(letter: char, number: usize) -> String {
+/// The ID of a sandbox.
+pub fn id(letter: char, number: usize) -> String {
     format!("{NAMESPACE}--{letter}{number:07}")
 }
 
 /// The host of a request: `{port}-{id}.{domain}`.
-pub(crate) fn host(port: u16, letter: char, number: usize) -> String {
+pub fn host(port: u16, letter: char, number: usize) -> String {
     format!("{port}-{}.{DOMAIN}", id(letter, number))
 }
 
 /// Where a sandbox of the changes is, and where it is when it has moved.
-pub(crate) fn side_address(number: usize, moved: bool) -> Ipv4Addr {
+pub fn side_address(number: usize, moved: bool) -> Ipv4Addr {
     let base = Ipv4Addr::new(127, if moved { 201 } else { 200 }, 0, 1);
     Ipv4Addr::from(u32::from(base) + u32::try_from(number).expect("a small number"))
 }
 
 /// 127.1.0.1 and on.
-pub(crate) fn address(number: usize) -> Ipv4Addr {
+pub fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::from(0x7f01_0001 + u32::try_from(number).expect("fewer addresses than 127/8 has"))
 }
 
 /// A walk through `count` IDs that visits each once before any twice, far apart from step to step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Walk {
-    pub(crate) count: usize,
-    pub(crate) at: usize,
+pub struct Walk {
+    /// How many there are.
+    pub count: usize,
+    /// Where it is.
+    pub at: usize,
 }
 
 impl Walk {
     /// A prime that no count of ours is a multiple of.
-    pub(crate) const STEP: usize = 7_919;
+    pub const STEP: usize = 7_919;
 
-    pub(crate) fn next_number(&mut self) -> usize {
+    /// The next one.
+    pub fn next_number(&mut self) -> usize {
         self.at = (self.at + Self::STEP) % self.count;
         self.at
     }

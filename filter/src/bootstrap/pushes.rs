@@ -1,0 +1,67 @@
+//! What was pushed, as Envoy's metrics. Only there where pushes are taken.
+//!
+//! The receiver counts for itself; when the gauges are brought up to date, each counter of Envoy's is raised by what has come since.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyCounterId, EnvoyGaugeId};
+use sandgate_watch::RefreshStatus;
+
+type Read = fn(&RefreshStatus) -> u64;
+
+/// One counter for each number of the status page.
+const COUNTERS: [(&str, Read); 10] = [
+    ("refresh_applied", |status| status.applied),
+    ("refresh_stale", |status| status.stale),
+    ("refresh_legacy", |status| status.legacy),
+    ("refresh_invalid", |status| status.invalid),
+    ("refresh_outside", |status| status.outside),
+    ("refresh_unauthorized", |status| status.unauthorized),
+    ("refresh_unavailable", |status| status.unavailable),
+    ("refresh_too_large", |status| status.too_large),
+    ("refresh_slow", |status| status.slow),
+    ("refresh_batches", |status| status.batches),
+];
+
+struct Counter {
+    id: EnvoyCounterId,
+    read: Read,
+    /// What Envoy has been told. Only the main thread tells.
+    told: AtomicU64,
+}
+
+pub(super) struct PushMetrics {
+    up: EnvoyGaugeId,
+    connections: EnvoyGaugeId,
+    counters: Vec<Counter>,
+}
+
+impl PushMetrics {
+    /// Defines them, or names the one that Envoy refused.
+    pub(super) fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig) -> Result<Self, &'static str> {
+        let [up, connections] = ["refresh_up", "refresh_connections"]
+            .map(|name: &'static str| envoy.define_gauge(name).map_err(|_| name));
+        let counters: Result<_, &'static str> = COUNTERS
+            .into_iter()
+            .map(|(name, read)| {
+                let id = envoy.define_counter(name).map_err(|_| name)?;
+                Ok(Counter { id, read, told: AtomicU64::new(0) })
+            })
+            .collect();
+        Ok(Self { up: up?, connections: connections?, counters: counters? })
+    }
+
+    pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, status: &RefreshStatus) {
+        let up = status.listening.is_some() && status.error.is_none();
+        // The only failure is an unknown id, and ids come from `define`.
+        let _ = envoy.set_gauge(self.up, u64::from(up));
+        let _ = envoy.set_gauge(self.connections, status.connections);
+        for counter in &self.counters {
+            let now = (counter.read)(status);
+            let more = now.saturating_sub(counter.told.swap(now, Ordering::Relaxed));
+            if more > 0 {
+                let _ = envoy.increment_counter(counter.id, more);
+            }
+        }
+    }
+}
