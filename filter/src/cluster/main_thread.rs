@@ -326,7 +326,7 @@ impl MainThread {
         counts.removed.fetch_add(hosts.len() as u64, Ordering::Relaxed);
         counts.batches.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        self.pace.removed(now, now - begun, !self.removable.is_empty());
+        self.pace.removed(now, now - begun, self.book.live(), !self.removable.is_empty());
         if self.book.has_vacant() {
             self.add(envoy, now);
         }

@@ -6,7 +6,9 @@
 //!
 //! So both are done in batches, and a batch is worth waiting for. Alone, a change is made at once. The more there are, the
 //! longer the next batch waits, within bounds: an addition holds a request up, and a removal has to close the connections of
-//! a sandbox that is gone within a tenth of a second. A backlog, which a longer wait would not make cheaper, is worked off
+//! a sandbox that is gone within a tenth of a second. Requests that were held for one batch go on together, and the worker
+//! that they are on serves nobody else meanwhile: another reason why a batch of additions is not waited for longer. How long
+//! one of removals is waited for depends on the hosts that are live, for that is what makes a small one dear. A backlog, which a longer wait would not make cheaper, is worked off
 //! batch by batch with only as much rest between as lets others have the thread.
 
 use std::time::{Duration, Instant};
@@ -18,11 +20,14 @@ pub(crate) const MOST_REMOVED: usize = 1024;
 
 /// A batch of additions, and a look for work, buys this much rest for each host and each piece of work.
 const EACH: Duration = Duration::from_millis(1);
-const ADD: Pause = Pause { factor: 20, most: Duration::from_millis(20) };
+const ADD: Pause = Pause { factor: 20, most: Duration::from_millis(8) };
 const ADD_BACKLOG: Pause = Pause { factor: 10, most: Duration::from_millis(5) };
-const REMOVE: Pause = Pause { factor: 15, most: Duration::from_millis(70) };
+/// A batch of removals waits for this long for each live host: thirty times what it takes for it.
+const REMOVE_EACH: Duration = Duration::from_nanos(700);
+const REMOVE_MOST: Duration = Duration::from_millis(70);
 /// Where a request waits for the address.
-const REMOVE_WANTED: Pause = Pause { factor: 15, most: Duration::from_millis(20) };
+const REMOVE_WANTED: Duration = Duration::from_millis(20);
+/// It waits at least so much, whatever it took.
 const REMOVE_BACKLOG: Pause = Pause { factor: 3, most: Duration::from_millis(30) };
 const REST: Duration = Duration::from_millis(10);
 
@@ -68,11 +73,13 @@ impl Pace {
         if wanted { self.next_wanted } else { self.next_remove }
     }
 
-    /// A batch was removed; `more` were ready.
-    pub(crate) fn removed(&mut self, now: Instant, took: Duration, more: bool) {
-        let pause = if more { REMOVE_BACKLOG } else { REMOVE }.after(took);
+    /// A batch was removed, of so many live hosts; `more` were ready.
+    pub(crate) fn removed(&mut self, now: Instant, took: Duration, live: usize, more: bool) {
+        let least = REMOVE_BACKLOG.after(took);
+        let each = REMOVE_EACH * u32::try_from(live).unwrap_or(u32::MAX);
+        let pause = if more { least } else { each.min(REMOVE_MOST).max(least) };
         self.next_remove = now + pause;
-        self.next_wanted = now + pause.min(REMOVE_WANTED.after(took));
+        self.next_wanted = now + pause.min(REMOVE_WANTED.max(least));
     }
 
     /// So many pieces of work were found.
@@ -128,26 +135,28 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_waits_as_its_cost_says_and_less_where_somebody_waits_for_the_address() {
+    fn a_removal_waits_as_the_live_hosts_say_and_less_where_somebody_waits_for_the_address() {
         let now = Instant::now();
         let mut pace = Pace::new(now);
         assert_eq!(pace.next_remove(false), now, "the first goes at once");
-        pace.removed(now, 100 * MICROS, false);
+        pace.removed(now, 100 * MICROS, 1_000, false);
         assert_eq!(
             (pace.next_remove(false), pace.next_remove(true)),
-            (now + 1500 * MICROS, now + 1500 * MICROS)
+            (now + 700 * MICROS, now + 700 * MICROS)
         );
-        pace.removed(now, 7 * MILLIS, false);
-        assert_eq!(pace.next_remove(false), now + REMOVE.most);
-        assert_eq!(pace.next_remove(true), now + REMOVE_WANTED.most);
-        pace.removed(now, 8 * MILLIS, true);
+        pace.removed(now, 6 * MILLIS, 100_000, false);
+        assert_eq!(pace.next_remove(false), now + REMOVE_MOST);
+        assert_eq!(pace.next_remove(true), now + REMOVE_WANTED);
+        pace.removed(now, 8 * MILLIS, 100_000, true);
         assert_eq!(pace.next_remove(false), now + 24 * MILLIS, "a backlog");
+        pace.removed(now, 5 * MILLIS, 10, false);
+        assert_eq!(pace.next_remove(false), now + 15 * MILLIS, "others have the thread meanwhile");
     }
 
     #[test]
     fn a_removal_with_all_its_waits_leaves_time_to_close_connections_within_a_tenth_of_a_second() {
         // The change is found after a rest, the host waits for its batch, and that batch takes a while itself.
-        assert!(REST + REMOVE.most + 10 * MILLIS < 100 * MILLIS);
+        assert!(REST + REMOVE_MOST + 10 * MILLIS < 100 * MILLIS);
     }
 
     #[test]
