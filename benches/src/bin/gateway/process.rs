@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, gettid, sched_setaffinity};
 
 use crate::failure::{Doing as _, Failure, Result};
 
@@ -60,6 +60,30 @@ pub(crate) fn pin(core: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).doing(format!("pinning to core {core}"))
+}
+
+/// Keeps a thread of any process on one core.
+pub(crate) fn place(thread: Pid, core: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(Some(thread), &set).doing(format!("pinning a thread to core {core}"))
+}
+
+/// Keeps this thread on one core, where every thread of ordinary rank goes before it.
+pub(crate) fn step_back(core: usize) -> Result<()> {
+    pin(core)?;
+    let_others_go_first(gettid())
+}
+
+/// Gives a thread of any process the rank that runs when no other wants to.
+pub(crate) fn let_others_go_first(thread: Pid) -> Result<()> {
+    let mut command = Command::new("chrt");
+    command.args(["--idle", "--pid", "0", &thread.as_raw_pid().to_string()]);
+    let output = command.output().doing("starting chrt")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Failure::Asked(format!("chrt: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 /// A child that runs until it is dropped.
