@@ -1,6 +1,6 @@
 //! What a load generator is told and what it says afterwards, the same for all three: wrk, the open loop, HTTP/2.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -120,11 +120,25 @@ pub(crate) enum Generator {
 impl Generator {
     /// Runs it on a core of its own choosing until the slot is over.
     pub(crate) fn run(self, core: usize, questions: &Questions) -> Result<Answers> {
+        self.run_by(|subcommand| Ok(process::own(core, subcommand)), core, questions)
+    }
+
+    /// The same, before everything else that wants the core.
+    pub(crate) fn run_ahead(self, core: usize, questions: &Questions) -> Result<Answers> {
+        self.run_by(|subcommand| process::ahead(core, subcommand), core, questions)
+    }
+
+    fn run_by(
+        self,
+        own: impl Fn(&str) -> Result<Command>,
+        core: usize,
+        questions: &Questions,
+    ) -> Result<Answers> {
         let (name, mut command) = match self {
             Generator::Wrk => ("wrk", wrk::command(core, questions)?),
-            Generator::Http2 => ("the HTTP/2 generator", process::own(core, "__http2")),
+            Generator::Http2 => ("the HTTP/2 generator", own("__http2")?),
             Generator::OpenLoop { rate } => {
-                let mut command = process::own(core, "__open-loop");
+                let mut command = own("__open-loop")?;
                 command.arg(rate.to_string());
                 ("the open loop", command)
             }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getppid, kill_process_group, set_parent_process_death_signal};
-use rustix::thread::{CpuSet, gettid, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::failure::{Doing as _, Failure, Result};
 
@@ -32,6 +32,16 @@ pub(crate) fn own(core: usize, subcommand: &str) -> Command {
     let mut command = pinned(core, "/proc/self/exe");
     command.arg(subcommand);
     command
+}
+
+/// The same, and it goes before every thread of ordinary rank there. For that it takes root's rights.
+pub(crate) fn ahead(core: usize, subcommand: &str) -> Result<Command> {
+    let mut command = pinned(core, "chrt");
+    command
+        .args(["--rr", "1"])
+        .arg(std::env::current_exe().doing("looking for this program")?)
+        .arg(subcommand);
+    Ok(command)
 }
 
 /// Becomes the program. Returns only if it could not.
@@ -67,23 +77,6 @@ pub(crate) fn place(thread: Pid, core: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(Some(thread), &set).doing(format!("pinning a thread to core {core}"))
-}
-
-/// Keeps this thread on one core, where every thread of ordinary rank goes before it.
-pub(crate) fn step_back(core: usize) -> Result<()> {
-    pin(core)?;
-    let_others_go_first(gettid())
-}
-
-/// Gives a thread of any process the rank that runs when no other wants to.
-pub(crate) fn let_others_go_first(thread: Pid) -> Result<()> {
-    let mut command = Command::new("chrt");
-    command.args(["--idle", "--pid", "0", &thread.as_raw_pid().to_string()]);
-    let output = command.output().doing("starting chrt")?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Failure::Asked(format!("chrt: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
 /// A child that runs until it is dropped.

@@ -15,7 +15,7 @@ use super::sandboxes::{Watched, address, keeps};
 use crate::failure::{Doing as _, Failure, Result};
 use crate::fleet;
 use crate::message;
-use crate::process::step_back;
+use crate::process::pin;
 
 /// Requests that may be held at a time.
 const ASKERS: usize = 64;
@@ -82,9 +82,9 @@ impl Driver {
         self.push.settle()
     }
 
-    /// Asks for every one there is.
-    pub(super) fn ask_all(&self) -> Result<()> {
-        self.live.iter().try_for_each(|number| self.ask(*number))
+    /// Asks for these of those there are.
+    pub(super) fn ask_for(&self, which: std::ops::Range<usize>) -> Result<()> {
+        self.live[which].iter().try_for_each(|number| self.ask(*number))
     }
 
     fn ask(&self, number: usize) -> Result<()> {
@@ -97,7 +97,9 @@ impl Driver {
     pub(super) fn run(mut self, core: usize, rate: u32, churn: Arc<AtomicBool>, delete: bool) {
         thread::spawn(move || {
             let progress = Arc::clone(&self.progress);
-            if let Err(failure) = step_back(core).and_then(|()| self.keep_pace(rate, &churn, delete)) {
+            // The receiver ends a connection that was silent for long.
+            let begun = pin(core).and_then(|()| self.push.connect_anew());
+            if let Err(failure) = begun.and_then(|()| self.keep_pace(rate, &churn, delete)) {
                 progress.give_up(&failure);
             }
         });
@@ -150,7 +152,7 @@ impl Progress {
 
 /// Asks for whoever is next, over one connection, until nobody is any more.
 fn ask_all(ports: Ports, asked: &Mutex<Receiver<usize>>, progress: &Progress) -> Result<()> {
-    step_back(ports.core)?;
+    pin(ports.core)?;
     let mut stream = connect(ports.gateway)?;
     loop {
         let next = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -196,6 +198,7 @@ fn read_answer(stream: &mut TcpStream, unread: &mut Vec<u8>) -> Result<message::
 
 /// Tells the gateway what became of sandboxes, many at a time over one connection.
 struct Push {
+    port: u16,
     stream: TcpStream,
     unread: Vec<u8>,
     unsent: String,
@@ -206,7 +209,12 @@ struct Push {
 impl Push {
     fn new(port: u16) -> Result<Self> {
         let stream = connect(port)?;
-        Ok(Self { stream, unread: Vec::new(), unsent: String::new(), unanswered: 0, version: 1 })
+        Ok(Self { port, stream, unread: Vec::new(), unsent: String::new(), unanswered: 0, version: 1 })
+    }
+
+    fn connect_anew(&mut self) -> Result<()> {
+        self.stream = connect(self.port)?;
+        Ok(())
     }
 
     fn running(&mut self, number: usize) -> Result<()> {

@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::failure::{Doing as _, Result};
 use crate::message;
-use crate::process::step_back;
+use crate::process::pin;
 
 /// One in so many keeps its connection.
 pub(super) const KEPT: usize = 5;
@@ -99,7 +99,7 @@ pub(super) fn start(core: usize, first: usize, watched: Watched) -> Result<u16> 
     epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).doing("polling")?;
     let mut server = Server { poll, connections: HashMap::new(), next: LISTENER + 1, first, watched };
     thread::spawn(move || {
-        let served = step_back(core).and_then(|()| server.serve(&listener));
+        let served = pin(core).and_then(|()| server.serve(&listener));
         if let Err(failure) = served {
             eprintln!("the sandboxes ended: {failure}");
         }
