@@ -79,6 +79,7 @@ deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Env
 bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
 	$(BENCH) run --out benches/results/gateway $(ARGS)
 	$(BENCH) hook --out benches/results/gateway
+	$(BENCH) instructions --out benches/results/gateway
 	$(BENCH) report --out benches/results/gateway --readme benches/README.md
 
 bench-quick: bench-build ## The same in three minutes, for a look

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::num::NonZeroU64;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::stats::percentile;
@@ -24,6 +24,8 @@ use crate::message;
 use crate::process;
 use crate::questions::{Answers, Latency, Questions};
 
+/// What a program calls this generator, as a subcommand: `RATE QUESTIONS…`, which prints the [`Answers`] as JSON.
+pub const SUBCOMMAND: &str = "__open-loop";
 const TIMER: u64 = u64::MAX;
 const CONNECTIONS: usize = 64;
 /// How long answers may be late after the last request.
@@ -80,13 +82,19 @@ pub fn run(questions: &Questions, rate: u32) -> Result<Answers> {
     })
 }
 
-/// The same in a process of its own on a core of its own choosing: this program's `__open-loop RATE QUESTIONS…`, which prints the
-/// [`Answers`] as JSON.
+/// The same in a process of its own on a core of its own choosing: this program's [`SUBCOMMAND`].
 ///
 /// # Errors
 /// When it fails.
 pub fn run_on(core: usize, questions: &Questions, rate: u32) -> Result<Answers> {
-    let mut command = process::own(core, "__open-loop");
+    run_by(process::own(core, SUBCOMMAND), questions, rate)
+}
+
+/// The same with a command for this program's [`SUBCOMMAND`] that somebody else has made.
+///
+/// # Errors
+/// When it fails.
+pub fn run_by(mut command: Command, questions: &Questions, rate: u32) -> Result<Answers> {
     command.arg(rate.to_string()).args(questions.to_args());
     let output = command.stderr(Stdio::piped()).output().doing("starting the open loop")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -34,6 +34,19 @@ pub fn own(core: usize, subcommand: &str) -> Command {
     command
 }
 
+/// The same, and it goes before every thread of ordinary rank there. For that it takes root's rights.
+///
+/// # Errors
+/// When this program cannot be found.
+pub fn ahead(core: usize, subcommand: &str) -> Result<Command> {
+    let mut command = pinned(core, "chrt");
+    command
+        .args(["--rr", "1"])
+        .arg(std::env::current_exe().doing("looking for this program")?)
+        .arg(subcommand);
+    Ok(command)
+}
+
 /// Becomes the program. Returns only if it could not.
 pub fn become_pinned(core: usize, parent: i32, program: &OsStr, args: &[std::ffi::OsString]) -> Failure {
     let prepared = pin(core).and_then(|()| {
@@ -55,6 +68,16 @@ pub fn pin(core: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).doing(format!("pinning to core {core}"))
+}
+
+/// Keeps a thread of any process on one core.
+///
+/// # Errors
+/// When the system refuses.
+pub fn place(thread: Pid, core: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(Some(thread), &set).doing(format!("pinning a thread to core {core}"))
 }
 
 /// A child that runs until it is dropped.

@@ -48,11 +48,13 @@
 //! # When changes come too fast
 //! The table tells of every change through a queue. If it overflows, all hosts are compared with the table.
 
+mod bell;
 mod host;
 mod hosts;
 mod key;
 mod local;
 mod main_thread;
+mod pace;
 mod registry;
 mod shared;
 mod streams;

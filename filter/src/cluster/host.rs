@@ -1,6 +1,6 @@
 //! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use foldhash::fast::RandomState;
@@ -17,6 +17,8 @@ pub(crate) struct Host {
     usage: Arc<Usage>,
     closing: AtomicBool,
     used: AtomicBool,
+    /// How often in a row nobody had used it when the main thread asked.
+    quiet: AtomicU8,
     in_flight: AtomicU32,
 }
 
@@ -28,6 +30,7 @@ impl Host {
             usage,
             closing: AtomicBool::new(false),
             used: AtomicBool::new(true),
+            quiet: AtomicU8::new(0),
             in_flight: AtomicU32::new(0),
         }
     }
@@ -74,9 +77,17 @@ impl Host {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether it was used since it was last asked, or is in use.
-    pub(crate) fn take_used(&self) -> bool {
-        self.used.swap(false, Ordering::Relaxed) || self.in_flight() > 0
+    /// How often in a row nobody had used it between two looks.
+    pub(crate) fn quiet(&self) -> u8 {
+        self.quiet.load(Ordering::Relaxed)
+    }
+
+    /// The main thread looks whether it was used since the last look, or is in use. Says what [`Self::quiet`] is now.
+    pub(crate) fn look(&self) -> u8 {
+        let used = self.used.swap(false, Ordering::Relaxed) || self.in_flight() > 0;
+        let quiet = if used { 0 } else { self.quiet().saturating_add(1) };
+        self.quiet.store(quiet, Ordering::Relaxed);
+        quiet
     }
 }
 

@@ -81,7 +81,27 @@ struct Live {
     host: Arc<Host>,
     since: Instant,
     shard: u32,
-    quiet: u8,
+}
+
+/// A closed host, to be removed after a barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closed {
+    pub(crate) key: Key,
+    /// Envoy's pointer to it.
+    pub(crate) pointer: usize,
+    pub(crate) shard: u32,
+}
+
+impl Closed {
+    /// Takes at most so many to be removed together: of many, those that are in the same shards.
+    pub(crate) fn take_batch(all: &mut Vec<Self>, most: usize) -> Vec<Self> {
+        if all.len() <= most {
+            return std::mem::take(all);
+        }
+        all.sort_unstable_by_key(|closed| closed.shard);
+        let rest = all.split_off(most);
+        std::mem::replace(all, rest)
+    }
 }
 
 #[derive(Debug)]
@@ -210,21 +230,24 @@ impl<W> Book<W> {
         self.take_waiting(|want| want.identity == identity && Some(want.key.ip()) != keep)
     }
 
-    /// Every identity with a host: its number, its ID, and the addresses of its hosts.
-    pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, &Arc<str>, &[Key])> {
-        self.sandboxes.iter().map(|(identity, sandbox)| (*identity, &sandbox.id, sandbox.hosts.as_slice()))
+    /// Every identity that has a host or waits for one, and what the table calls it; may name one twice.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, &Arc<str>)> {
+        let waiting =
+            self.busy.iter().filter_map(|key| self.places.get(key)).flat_map(|place| &place.waiting);
+        let having = self.sandboxes.iter().map(|(identity, sandbox)| (*identity, &sandbox.id));
+        having.chain(waiting.map(|want| (want.identity, &want.id)))
     }
 
-    /// Closes the hosts that nobody has used for [`QUIET_SWEEPS`] sweeps.
-    pub(crate) fn sweep(&mut self) {
-        let mut idle = Vec::new();
-        for (key, place) in &mut self.places {
-            let Some(live) = place.live.as_mut().filter(|live| !live.host.is_closing()) else { continue };
-            live.quiet = if live.host.take_used() { 0 } else { live.quiet + 1 };
-            if live.quiet >= QUIET_SWEEPS {
-                idle.push(*key);
-            }
-        }
+    /// How many shards the hosts are in.
+    pub(crate) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Looks through the next so many shards in turn, and closes the hosts there that nobody has used for [`QUIET_SWEEPS`]
+    /// of its turns.
+    pub(crate) fn sweep(&mut self, shards: usize) {
+        let idle = |host: &&Arc<Host>| !host.is_closing() && host.look() >= QUIET_SWEEPS;
+        let idle: Vec<Key> = self.shards.next_in_turn(shards).filter(idle).map(|host| host.key()).collect();
         for key in idle {
             self.close(key);
         }
@@ -289,9 +312,9 @@ impl<W> Book<W> {
         let (key, identity) = (host.key(), host.identity());
         let place = self.places.entry(key).or_insert_with(Place::empty);
         place.adding = false;
-        place.live = Some(Live { pointer, host, since: now, shard, quiet: 0 });
+        place.live = Some(Live { pointer, host: Arc::clone(&host), since: now, shard });
         self.live += 1;
-        self.shards.entered(shard);
+        self.shards.entered(shard, host);
         let woken = self.take_from(key, |want| want.identity == identity);
         if self.places.get(&key).is_some_and(|place| !place.waiting.is_empty()) {
             self.contested.push(key);
@@ -309,11 +332,18 @@ impl<W> Book<W> {
         self.take_from(key, |_| true)
     }
 
-    /// The hosts closed since this was last asked: Envoy's pointers to them. They may be removed after a barrier.
-    pub(crate) fn take_closed(&mut self) -> Vec<(Key, usize)> {
-        let pointer =
-            |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref()).map(|live| live.pointer);
-        std::mem::take(&mut self.closed).into_iter().filter_map(|key| Some((key, pointer(&key)?))).collect()
+    /// The hosts closed since this was last asked. They may be removed after a barrier.
+    pub(crate) fn take_closed(&mut self) -> Vec<Closed> {
+        let closed = |key: Key| {
+            let live = self.places.get(&key)?.live.as_ref()?;
+            Some(Closed { key, pointer: live.pointer, shard: live.shard })
+        };
+        std::mem::take(&mut self.closed).into_iter().filter_map(closed).collect()
+    }
+
+    /// Whether somebody waits for this address.
+    pub(crate) fn is_wanted(&self, key: Key) -> bool {
+        self.busy.contains(&key)
     }
 
     /// Envoy has removed a host.
@@ -322,7 +352,7 @@ impl<W> Book<W> {
         let Some(live) = place.live.take() else { return };
         let vacant = !place.waiting.is_empty();
         self.live -= 1;
-        self.shards.left(live.shard);
+        self.shards.left(live.shard, &live.host);
         self.leave_sandbox(key, live.host.identity());
         if vacant {
             self.vacant.push(key);
@@ -355,7 +385,7 @@ impl<W> Book<W> {
             .hosts
             .iter()
             .filter(unused)
-            .max_by_key(|key| live(key).map(|live| (live.quiet, std::cmp::Reverse(live.since))));
+            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), std::cmp::Reverse(live.since))));
         match quietest.copied() {
             Some(key) => {
                 self.close(key);

@@ -2,9 +2,13 @@
 //!
 //! Each run does, in this order: take in wants and changes of the table; give up on those who waited too long; add what is
 //! wanted; begin a barrier for what was closed; remove what has passed one. Additions and removals are batches, because a
-//! change costs Envoy nearly as much as many. The more a batch costs, the longer the next one waits, so that the main
-//! thread spends a bounded share of its time here whatever the number of hosts.
+//! change costs Envoy nearly as much as many; how long a batch is waited for is [`Pace`]'s to say. After a run that found
+//! work it rests: what comes meanwhile is found by the next run, which the clock begins.
+//!
+//! Hosts that nobody uses are looked for a few shards at a time, so that they go a few at a time, and those of a shard
+//! together.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -16,21 +20,18 @@ use sandgate_request::Ending;
 use sandgate_routes::{Change, Changes, Notice};
 
 use super::host::{Host, Usages};
-use super::hosts::{Add, Book, QUIET_SWEEPS, TENURE, Want};
+use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE, Want};
 use super::key::Key;
+use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
 use super::served_at;
 use super::shared::{Answer, Shared, Waker};
 use super::streams::End;
 use super::ticker::Ticker;
 
-/// How many hosts are added in one go.
-const MOST_ADDED: usize = 256;
-/// A batch waits this many times as long as the last one took, within bounds: additions hold requests up, removals must
-/// close connections within a tenth of a second.
-const ADD_PAUSE: (u32, Duration) = (10, Duration::from_millis(5));
-const REMOVE_PAUSE: (u32, Duration) = (15, Duration::from_millis(50));
 /// How often those who wait are looked after.
 const WAIT_TICK: Duration = Duration::from_millis(50);
+/// Hosts that nobody uses are not looked for more often than this.
+const SWEEP_STEP: Duration = Duration::from_millis(250);
 /// When workers do not pass a barrier, because they are ending, their hosts go all the same.
 const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 /// The metadata by which Envoy chooses a transport socket.
@@ -47,10 +48,9 @@ pub(crate) struct MainThread {
     /// Requests to be ended at the next barrier.
     ends: Vec<End>,
     /// Closed hosts that wait for workers to pass the barrier, and since when.
-    barrier: Option<(Instant, Vec<(Key, usize)>)>,
-    removable: Vec<(Key, usize)>,
-    next_add: Instant,
-    next_remove: Instant,
+    barrier: Option<(Instant, Vec<Closed>)>,
+    removable: Vec<Closed>,
+    pace: Pace,
     next_sweep: Instant,
 }
 
@@ -66,8 +66,7 @@ impl MainThread {
             ends: Vec::new(),
             barrier: None,
             removable: Vec::new(),
-            next_add: now,
-            next_remove: now,
+            pace: Pace::new(now),
             next_sweep: now,
         }
     }
@@ -81,12 +80,12 @@ impl MainThread {
     pub(crate) fn run(&mut self, envoy: &dyn EnvoyCluster) {
         let begun = Instant::now();
         self.shared.begin();
-        self.take_changes();
-        self.take_wants();
+        let found = self.take_changes() + self.take_wants();
         self.look_after_time(begun);
         self.add(envoy, begun);
         self.pass_barriers(envoy, begun);
         self.remove(envoy, begun);
+        self.pace.found(Instant::now(), found);
         self.set_clock(begun);
         let counts = &self.shared.counts;
         counts.hosts.store(self.book.live(), Ordering::Relaxed);
@@ -95,9 +94,12 @@ impl MainThread {
         counts.main_thread_nanos.fetch_add(spent, Ordering::Relaxed);
     }
 
-    fn take_wants(&mut self) {
+    /// Takes in what is wanted, and says how much it was.
+    fn take_wants(&mut self) -> usize {
         let max_wait = self.shared.config().max_wait;
+        let mut taken = 0;
         while let Ok(want) = self.wants.try_recv() {
+            taken += 1;
             // Also for one that finds its host here each time and never on its worker.
             if want.since.elapsed() > max_wait {
                 want.waker.answer(Answer::TooLate);
@@ -119,6 +121,7 @@ impl MainThread {
                 waker.answer(Answer::DecideAgain);
             }
         }
+        taken
     }
 
     /// Whether the table has this identity running at this address.
@@ -127,17 +130,21 @@ impl MainThread {
         table.get(id).is_some_and(|route| route.identity() == identity && served_at(route) == Some(key.ip()))
     }
 
-    fn take_changes(&mut self) {
+    /// Takes in what has changed, and says how much it was.
+    fn take_changes(&mut self) -> usize {
+        let mut taken = 0;
         while let Some(notice) = self.changes.try_recv() {
+            taken += 1;
             match notice {
                 Notice::Changed(change) => self.take_change(&change),
                 Notice::Lagged { missed } => {
                     envoy_log_info!("sandgate: {missed} changes missed, comparing all hosts with the table");
                     self.compare_with_table();
                 }
-                Notice::Closed => return,
+                Notice::Closed => break,
             }
         }
+        taken
     }
 
     fn take_change(&mut self, change: &Change) {
@@ -161,10 +168,10 @@ impl MainThread {
         }
     }
 
-    /// Changes were missed: every host is held against the table.
+    /// Changes were missed: everybody who has a host or waits for one is held against the table.
     fn compare_with_table(&mut self) {
-        let known: Vec<_> =
-            self.book.identities().map(|(identity, id, _)| (identity, Arc::clone(id))).collect();
+        let known: HashMap<u64, Arc<str>> =
+            self.book.identities().map(|(identity, id)| (identity, Arc::clone(id))).collect();
         for (identity, id) in known {
             let table = self.shared.reader().pin();
             let route = table.get(&id).filter(|route| route.identity() == identity);
@@ -190,17 +197,20 @@ impl MainThread {
         }
         self.book.take_turns(now);
         if now >= self.next_sweep {
-            self.book.sweep();
-            self.next_sweep = now + self.shared.config().idle / u32::from(QUIET_SWEEPS);
+            let turn = self.shared.config().idle / u32::from(QUIET_SWEEPS);
+            let (shards, step) = sweep_step(turn, self.book.shards());
+            self.book.sweep(shards);
+            self.next_sweep = now + step;
         }
     }
 
     fn add(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
-        if !self.book.has_vacant() || now < self.next_add {
+        if !self.book.has_vacant() || now < self.pace.next_add() {
             return;
         }
         let begun = Instant::now();
         let adds = self.book.take_adds(MOST_ADDED);
+        let count = adds.hosts.len();
         for waker in adds.over_the_cap {
             waker.answer(Answer::OverTheCap);
         }
@@ -209,7 +219,8 @@ impl MainThread {
         for hosts in [plain, tls] {
             self.add_batch(envoy, adds.shard, &hosts);
         }
-        self.next_add = pause(begun, ADD_PAUSE);
+        let now = Instant::now();
+        self.pace.added(now, now - begun, count, self.book.has_vacant());
     }
 
     fn add_batch(&mut self, envoy: &dyn EnvoyCluster, shard: u32, hosts: &[Add]) {
@@ -287,39 +298,47 @@ impl MainThread {
         }
     }
 
+    /// When what is removable may be removed, if anything is.
+    fn next_remove(&self) -> Option<Instant> {
+        let wanted =
+            || self.book.waiting() > 0 && self.removable.iter().any(|closed| self.book.is_wanted(closed.key));
+        (!self.removable.is_empty()).then(|| self.pace.next_remove(wanted()))
+    }
+
     fn remove(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
-        if self.removable.is_empty() || now < self.next_remove {
+        if self.next_remove().is_none_or(|next| now < next) {
             return;
         }
         let begun = Instant::now();
-        let hosts = std::mem::take(&mut self.removable);
-        let pointers: Vec<_> = hosts.iter().map(|(_, pointer)| *pointer as _).collect();
-        for (_, pointer) in &hosts {
-            self.shared.published().withdraw(*pointer);
+        let hosts = Closed::take_batch(&mut self.removable, MOST_REMOVED);
+        let pointers: Vec<_> = hosts.iter().map(|closed| closed.pointer as _).collect();
+        for closed in &hosts {
+            self.shared.published().withdraw(closed.pointer);
         }
         let removed = envoy.remove_hosts(&pointers);
         if removed != hosts.len() {
             envoy_log_error!("sandgate: Envoy removed {removed} of {} hosts", hosts.len());
         }
-        for (key, _) in &hosts {
-            self.book.removed(*key);
+        for closed in &hosts {
+            self.book.removed(closed.key);
         }
         let counts = &self.shared.counts;
         counts.removed.fetch_add(hosts.len() as u64, Ordering::Relaxed);
         counts.batches.fetch_add(1, Ordering::Relaxed);
-        self.next_remove = pause(begun, REMOVE_PAUSE);
+        let now = Instant::now();
+        self.pace.removed(now, now - begun, self.book.live(), !self.removable.is_empty());
         if self.book.has_vacant() {
-            self.add(envoy, Instant::now());
+            self.add(envoy, now);
         }
     }
 
     /// Asks for the next run: when the first of the things that wait for a time is due.
     fn set_clock(&mut self, now: Instant) {
         if self.book.has_vacant() {
-            self.ticker.at(self.next_add);
+            self.ticker.at(self.pace.next_add());
         }
-        if !self.removable.is_empty() {
-            self.ticker.at(self.next_remove);
+        if let Some(next) = self.next_remove() {
+            self.ticker.at(next);
         }
         if let Some((since, _)) = self.barrier {
             self.ticker.at(since + BARRIER_LIMIT);
@@ -333,6 +352,11 @@ impl MainThread {
         if self.book.live() > 0 {
             self.ticker.at(self.next_sweep);
         }
+        let rest_until = self.pace.rest_until();
+        if rest_until > Instant::now() {
+            self.ticker.at(rest_until);
+            self.shared.rest();
+        }
     }
 }
 
@@ -342,8 +366,12 @@ fn decide_again(wakers: Vec<Waker>) {
     }
 }
 
-/// When the next batch may begin.
-fn pause(begun: Instant, (factor, most): (u32, Duration)) -> Instant {
-    let now = Instant::now();
-    now + (now.saturating_duration_since(begun) * factor).min(most)
+/// How many shards are looked through at a time, and how often, so that all of them are once in `turn`.
+fn sweep_step(turn: Duration, shards: usize) -> (usize, Duration) {
+    let steps = usize::try_from(turn.as_millis() / SWEEP_STEP.as_millis()).unwrap_or(usize::MAX);
+    let steps = steps.min(shards).max(1);
+    (shards.div_ceil(steps), turn / u32::try_from(steps).unwrap_or(u32::MAX))
 }
+
+#[cfg(test)]
+mod tests;

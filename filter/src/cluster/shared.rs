@@ -12,6 +12,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyClusterScheduler, EnvoyHttpFilte
 use sandgate_request::UpstreamConfig;
 use sandgate_routes::RouteReader;
 
+use super::bell::Bell;
 use super::host::Published;
 use super::hosts::Want;
 use super::streams::{self, End};
@@ -89,8 +90,7 @@ pub(crate) struct Shared {
     published: Published,
     inbox: Sender<Want<Waker>>,
     scheduler: OnceLock<Box<dyn EnvoyClusterScheduler>>,
-    /// Whether the main thread has been told to work and has not begun.
-    told: AtomicBool,
+    bell: Bell,
     closed: AtomicBool,
     workers: AtomicUsize,
     batch: ArcSwap<Batch>,
@@ -113,7 +113,7 @@ impl Shared {
             published: Published::default(),
             inbox,
             scheduler: OnceLock::new(),
-            told: AtomicBool::new(false),
+            bell: Bell::default(),
             closed: AtomicBool::new(false),
             workers: AtomicUsize::new(0),
             batch: ArcSwap::default(),
@@ -143,12 +143,27 @@ impl Shared {
     pub(crate) fn set_scheduler(&self, scheduler: Box<dyn EnvoyClusterScheduler>) {
         // Set once, in `on_init`, which Envoy calls once.
         let _ = self.scheduler.set(scheduler);
+        // Who rang before there was a way to call is heard now.
+        self.bell.answer();
+        self.tell_now();
     }
 
-    /// From any thread: has the main thread look at what there is to do, soon.
+    /// From any thread: has the main thread look at what there is to do, soon, or after its rest.
     pub(crate) fn tell(&self) {
+        if self.bell.ring() {
+            self.call();
+        }
+    }
+
+    /// The same, without waiting for the end of a rest.
+    pub(crate) fn tell_now(&self) {
+        if self.bell.ring_now() {
+            self.call();
+        }
+    }
+
+    fn call(&self) {
         if !self.closed.load(Ordering::Acquire)
-            && !self.told.swap(true, Ordering::AcqRel)
             && let Some(scheduler) = self.scheduler.get()
         {
             scheduler.commit(WORK);
@@ -157,7 +172,12 @@ impl Shared {
 
     /// The main thread begins: whatever is told from here on is told anew.
     pub(crate) fn begin(&self) {
-        self.told.store(false, Ordering::Release);
+        self.bell.answer();
+    }
+
+    /// The main thread has set its clock, and until then need not be told of anything.
+    pub(crate) fn rest(&self) {
+        self.bell.rest();
     }
 
     /// Nothing is told any more.
@@ -202,7 +222,7 @@ impl Shared {
         streams::end(&batch.ends);
         let one_less = |behind: usize| behind.checked_sub(1);
         if self.behind.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less) == Ok(1) {
-            self.tell();
+            self.tell_now();
         }
     }
 }

@@ -83,7 +83,7 @@ fn run(shared: &Weak<Shared>, inner: &Inner) {
                 state.due = None;
                 drop(state);
                 match shared.upgrade() {
-                    Some(shared) => shared.tell(),
+                    Some(shared) => shared.tell_now(),
                     None => return,
                 }
                 inner.lock()

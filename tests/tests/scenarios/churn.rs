@@ -3,120 +3,192 @@
 //! `SANDGATE_CHURN=full` (`make churn`) runs the long versions: 20,000 hosts changed at 1,000 a second for a minute, and
 //! 100,000 requests against addresses that change hands.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use sandgate_tests::{Client, Gateway, Request, replace_by_rename, route, routes};
+use sandgate_tests::{Client, Gateway, Request, refresh_request, replace_by_rename, route, routes};
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::Seeded;
 
 fn full() -> bool {
     std::env::var_os("SANDGATE_CHURN").is_some_and(|value| value == "full")
 }
 
-/// One server for a whole block of 127/8: it says at which address it was asked, so that every address is a sandbox.
-async fn block(second: u8, port: u16) -> tokio::task::JoinHandle<()> {
-    // Bound to all of loopback: each connection knows the address it was made to.
-    let listener = tokio::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await.expect("listen");
-    let _ = second;
-    tokio::spawn(async move {
+/// One in so many sandboxes keeps its connections: all of them would be more files than a process may open.
+const KEPT: u32 = 8;
+
+/// One server for all of 127/8: it says at which address it was asked, so that every address is a sandbox.
+async fn loopback() -> (tokio::task::JoinHandle<()>, u16) {
+    // Bound to everything, since 127/8 has no name: each connection knows the address it was made to.
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("listen");
+    let port = listener.local_addr().expect("an address").port();
+    let server = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(say_address(stream));
         }
-    })
+    });
+    (server, port)
 }
 
 async fn say_address(mut stream: tokio::net::TcpStream) {
     let Ok(SocketAddr::V4(address)) = stream.local_addr() else { return };
-    let body = address.ip().to_string();
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let keeps = u32::from(*address.ip()).is_multiple_of(KEPT);
+    let (body, end) = (address.ip().to_string(), if keeps { "" } else { "connection: close\r\n" });
+    let answer = format!("HTTP/1.1 200 OK\r\n{end}content-length: {}\r\n\r\n{body}", body.len());
     let (mut buffer, mut seen) = ([0_u8; 4096], Vec::new());
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         seen.extend_from_slice(&buffer[..count]);
         while let Some(end) = seen.windows(4).position(|part| part == b"\r\n\r\n") {
             seen.drain(..end + 4);
-            if stream.write_all(answer.as_bytes()).await.is_err() {
+            if stream.write_all(answer.as_bytes()).await.is_err() || !keeps {
                 return;
             }
         }
     }
 }
 
-fn address(second: u8, number: u32) -> Ipv4Addr {
+fn address(number: u32) -> Ipv4Addr {
     let [_, _, third, fourth] = number.to_be_bytes();
-    Ipv4Addr::new(127, second, third, fourth)
+    Ipv4Addr::new(127, 64, third, fourth)
+}
+
+/// A sandbox in one of its lives, as a peer tells of it: each life has its own UID, and all of them one address.
+fn told(number: u32, life: u64) -> Request {
+    refresh_request(&json!({
+        "ip": address(number).to_string(), "id": format!("s{number}"), "namespace": "default",
+        "name": format!("s{number}"), "uid": format!("{number}-{life}"), "owner": "", "state": "running",
+        "resourceVersion": life.to_string(),
+    }))
+}
+
+/// Asks for a sandbox, which is the only one that may answer.
+async fn ask(client: &mut Client, number: u32, port: u16) {
+    let request = Request::get("/")
+        .header("e2b-sandbox-id", format!("s{number}"))
+        .header("e2b-sandbox-port", port.to_string());
+    let reply = client.send(request).await.expect("an answer");
+    let expected = address(number).to_string();
+    assert_eq!((reply.status, reply.text()), (200, expected.as_str()), "s{number}");
+}
+
+/// What everybody who takes part in the churn knows.
+struct Churn {
+    gateway: SocketAddr,
+    refresh: SocketAddr,
+    port: u16,
+    hosts: u32,
+    /// How many sandboxes have been told of, new lives of old ones included.
+    told: AtomicU64,
+    asked: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Churn {
+    /// Tells of the next sandbox and asks for it, until `last` have been told of; not before its time if there is a rate (a second).
+    async fn replace(&self, last: u64, rate: Option<u32>, since: Instant) {
+        let mut peer = Client::http1(self.refresh).await.expect("connect");
+        let mut client = Client::http1(self.gateway).await.expect("connect");
+        loop {
+            let turn = self.told.fetch_add(1, Ordering::Relaxed);
+            if turn >= last {
+                break;
+            }
+            if let Some(rate) = rate {
+                let so_far = turn.saturating_sub(u64::from(self.hosts));
+                let due = Duration::from_secs_f64(so_far as f64 / f64::from(rate));
+                tokio::time::sleep_until((since + due).into()).await;
+            }
+            let number = u32::try_from(turn % u64::from(self.hosts)).expect("small");
+            let life = turn / u64::from(self.hosts) + 1;
+            let reply = peer.send(told(number, life)).await.expect("an answer of the receiver");
+            assert_eq!(reply.status, 204, "s{number}: {}", reply.text());
+            ask(&mut client, number, self.port).await;
+        }
+    }
+
+    /// Asks for any sandbox until it is over.
+    async fn ask_on(&self, seed: u32) {
+        let mut client = Client::http1(self.gateway).await.expect("connect");
+        let mut random = Seeded(u64::from(seed) + 1);
+        while !self.stop.load(Ordering::Relaxed) {
+            let number = u32::try_from(random.next(self.hosts as usize)).expect("small");
+            ask(&mut client, number, self.port).await;
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_come_and_go_under_load_cause_no_error_of_the_gateways() {
-    let (hosts, rounds, step) = if full() { (20_000_u32, 60, 1_000_u32) } else { (2_000, 10, 200) };
-    let port = std::net::TcpListener::bind(("0.0.0.0", 0))
-        .expect("a free port")
-        .local_addr()
-        .expect("an address")
-        .port();
-    let second = 64;
-    let server = block(second, port).await;
-    // Sandbox n is at address n; in each round some get a new identity at the same address, as a pod's successor does.
-    let mut generation = vec![0_u32; hosts as usize];
-    let text = |generation: &[u32]| {
-        routes(generation.iter().enumerate().map(|(number, generation)| {
-            let number = u32::try_from(number).expect("small");
-            route(&format!("s{number}"))
-                .ip(IpAddr::from(address(second, number)))
-                .set("uid", format!("{number}-{generation}"))
-        }))
-    };
+    // How many live, how many get a new identity at the same address, as a pod's successor does, and at which rate.
+    let (hosts, replaced, rate) = if full() { (20_000, 60_000, Some(1_000)) } else { (2_000, 2_000, None) };
+    let (server, port) = loopback().await;
     // Requests in flight to the one that is replaced end with 503 sandbox_gone: that is the sandbox's own end, so they finish here.
-    let gateway = Gateway::builder().routes(&text(&generation)).cluster("on-delete", "finish").start().await;
-    let gateway_address = gateway.address();
-    let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let clients: Vec<_> = (0..8_u32)
-        .map(|client| {
-            let (stop, served) = (Arc::clone(&stop), Arc::clone(&served));
-            tokio::spawn(async move {
-                let mut connection = Client::http1(gateway_address).await.expect("connect");
-                let mut state = u64::from(client);
-                while !stop.load(Ordering::Relaxed) {
-                    state =
-                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    let number = u32::try_from((state >> 33) % u64::from(hosts)).expect("small");
-                    let request = Request::get("/")
-                        .header("e2b-sandbox-id", format!("default--s{number}"))
-                        .header("e2b-sandbox-port", port.to_string());
-                    let reply = connection.send(request).await.expect("an answer");
-                    let expected = address(second, number).to_string();
-                    assert_eq!((reply.status, reply.text()), (200, expected.as_str()), "s{number}");
-                    served.fetch_add(1, Ordering::Relaxed);
-                }
-            })
+    let gateway =
+        Gateway::builder().refresh(json!({ "insecure": true })).cluster("on-delete", "finish").start().await;
+    let churn = Arc::new(Churn {
+        gateway: gateway.address(),
+        refresh: gateway.refresh_address().await,
+        port,
+        hosts,
+        told: AtomicU64::new(0),
+        asked: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    });
+    let all = |last: u64, rate: Option<u32>| {
+        // As many at a time as it takes to keep the rate when each waits for its host.
+        let since = Instant::now();
+        let one = |churn: Arc<Churn>| tokio::spawn(async move { churn.replace(last, rate, since).await });
+        (0..64).map(|_| one(Arc::clone(&churn))).collect::<Vec<_>>()
+    };
+    let every_answer = "every answer came from the sandbox that was asked for";
+    for task in all(u64::from(hosts), None) {
+        task.await.expect(every_answer);
+    }
+    let before = gateway.cluster_status("sandbox").await;
+    assert_eq!(before["hosts"], hosts, "{before}");
+
+    churn.told.store(u64::from(hosts), Ordering::Relaxed);
+    let load: Vec<_> = (0..8)
+        .map(|seed| {
+            let churn = Arc::clone(&churn);
+            tokio::spawn(async move { churn.ask_on(seed).await })
         })
         .collect();
-    let mut next = 0;
-    for round in 0..rounds {
-        let so_far = served.load(Ordering::Relaxed);
-        for _ in 0..step {
-            generation[next as usize % hosts as usize] += 1;
-            next += 1;
-        }
-        replace_by_rename(&gateway.routes_file(), &text(&generation));
-        gateway.generation(round + 2).await;
-        gateway
-            .until("requests are served meanwhile", async || {
-                (served.load(Ordering::Relaxed) > so_far + 100).then_some(())
-            })
-            .await;
+    let begun = Instant::now();
+    for task in all(u64::from(hosts) + replaced, rate) {
+        task.await.expect(every_answer);
     }
-    stop.store(true, Ordering::Relaxed);
-    for client in clients {
-        client.await.expect("every answer came from the sandbox that was asked for");
+    let took = begun.elapsed().as_secs_f64();
+    churn.stop.store(true, Ordering::Relaxed);
+    for task in load {
+        task.await.expect(every_answer);
     }
-    let status = gateway.cluster_status("sandbox").await;
-    assert_eq!(status["parked"], 0, "{status}");
-    assert!(status["removed"].as_u64().is_some_and(|removed| removed > 100), "{status}");
+    gateway
+        .until("the hosts of the replaced are gone", async || {
+            let status = gateway.cluster_status("sandbox").await;
+            (status["hosts"] == hosts && status["parked"] == 0).then_some(())
+        })
+        .await;
+    let after = gateway.cluster_status("sandbox").await;
+    let count = |key: &str| {
+        let of = |status: &serde_json::Value| status[key].as_u64().expect("a number");
+        of(&after) - of(&before)
+    };
+    // Each of the replaced had a host, and has one again.
+    assert_eq!((count("removed"), count("added")), (replaced, replaced), "{after}");
     assert_eq!(gateway.stat("sandgate.panics").await.unwrap_or(0), 0);
-    println!("{} requests served, {status}", served.load(Ordering::Relaxed));
+    println!(
+        "{replaced} of {hosts} hosts replaced in {took:.1} s, {:.0} a second; meanwhile {} other requests; {:.1} µs of the main thread \
+         a host added or removed",
+        replaced as f64 / took,
+        churn.asked.load(Ordering::Relaxed),
+        count("mainThreadMicros") as f64 / (2 * replaced) as f64,
+    );
     server.abort();
 }
 

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::churn::Kind;
+
 /// What a request through Sandgate costs, beside plain Envoy and beside other ways to do it
 #[derive(Debug, Parser)]
 #[command(name = "gateway")]
@@ -105,7 +107,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Churn {
-    /// Where to put churn.tsv
+    /// Where to put the raw data
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: PathBuf,
     /// Live hosts
@@ -117,13 +119,19 @@ pub(crate) struct Churn {
     /// Requests a second to those who stay
     #[arg(long, default_value_t = 1_000)]
     pub(crate) rate: u32,
-    /// Slots of a second, before and during
+    /// Why hosts go
+    #[arg(long, value_enum, default_value = "deletes")]
+    pub(crate) kind: Kind,
+    /// A look: at most 20,000 hosts and five rounds
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Slots of a second with churn, and as many without
     #[arg(long, default_value_t = 30)]
     pub(crate) rounds: usize,
-    /// The core of the proxy
+    /// The core of Envoy's worker
     #[arg(long, default_value_t = 0)]
     pub(crate) proxy_core: usize,
-    /// The core of the load and of the sandboxes
+    /// The core of everything else
     #[arg(long, default_value_t = 1)]
     pub(crate) load_core: usize,
 }

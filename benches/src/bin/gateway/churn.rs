@@ -1,18 +1,33 @@
 //! Hosts that come and go: what a change costs Envoy's main thread when a hundred thousand are live, and whether requests notice.
 //!
-//! A walk through more sandboxes than may be live, at a constant rate: each request is the first to its sandbox in a long time, so a
-//! host is added for it, and a host whose idle time is over is removed for it. With the idle time that many hosts take to come at that
-//! rate, as many are live as are asked for. Their sandboxes close every connection, so that files are not what runs out.
+//! As many sandboxes as are to be live are pushed to the gateway and asked for once each. Then, each second, so many come (a push and a
+//! first request: a host is added) and as many go (a host is removed), at the same time:
+//! * `--kind deletes`: any of those that live, chosen at random, is pushed as dead. Rounds with churn and without take turns: without,
+//!   as many requests go to sandboxes that are there, on new connections like the first ones, so that what differs is the hosts. Some of
+//!   the sandboxes that came keep their connection, and tell how long it stays open after the deletion.
+//! * `--kind idle`: nobody is deleted; hosts go because nobody has used them for the idle time, which is set so that as many are live.
 //!
-//! Beside it, requests to a hundred other sandboxes tell what anyone else notices: before, and during.
+//! Beside it, requests to a hundred other sandboxes at a constant rate tell what anyone else notices.
+//!
+//! Envoy's worker has a core to itself. Its main thread and what makes the sandboxes come and go share the other with the requests that
+//! are timed and with who answers those, which go first (`SCHED_RR`): so the main thread does not disturb the clock, as it would not on a
+//! core of its own. Its cost is its time on a core.
+
+mod drive;
+mod sandboxes;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::ValueEnum;
+use rustix::process::Pid;
 use sandgate_benches::record::Record;
+use sandgate_benches::stats::percentile;
 use serde_json::{Value, json};
 
 use crate::admin::Admin;
@@ -25,12 +40,43 @@ use crate::generator::{Answers, Generator, Questions};
 use crate::proc;
 use crate::process::{self, Running};
 use crate::run::stopped;
-use crate::site::{Place, envoy};
+use crate::site::{Place, envoy, free_port};
+use drive::{Driver, Ports, Progress};
+use sandboxes::Watched;
 
-/// More sandboxes than are live, so that whoever is asked again has been forgotten.
-const SPARE: usize = 3;
 /// How much longer than expected the hosts may take to come.
-const PATIENCE: u32 = 2;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a change of the rate takes until it shows in what is measured.
+const SETTLING: Duration = Duration::from_millis(400);
+/// How many of the idle time's parts a host really lives: it is looked at in four of them, and goes after the fourth to the fifth.
+const LIVES: f64 = 4.5 / 4.0;
+const STILL: &str = "still";
+
+/// Why hosts go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Their sandboxes are deleted
+    Deletes,
+    /// Nobody uses them
+    Idle,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Deletes => "deletes",
+            Kind::Idle => "idle",
+        }
+    }
+
+    /// The idle time for this.
+    fn idle(self, hosts: usize, rate: u32) -> Duration {
+        match self {
+            Kind::Deletes => Duration::from_secs(3_600),
+            Kind::Idle => Duration::from_secs_f64(hosts as f64 / f64::from(rate) / LIVES),
+        }
+    }
+}
 
 /// What the cluster says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -38,6 +84,7 @@ struct Counts {
     hosts: u64,
     added: u64,
     removed: u64,
+    batches: u64,
     main_thread_micros: u64,
 }
 
@@ -50,6 +97,7 @@ impl Counts {
             hosts: sum("hosts")?,
             added: sum("added")?,
             removed: sum("removed")?,
+            batches: sum("batches")?,
             main_thread_micros: sum("mainThreadMicros")?,
         })
     }
@@ -62,97 +110,188 @@ impl Counts {
 struct Gateway {
     envoy: Running,
     admin: Admin,
-    port: u16,
     steady: (Running, u16),
-    closing: (Running, u16),
-    load_core: usize,
+    ports: Ports,
     _folder: tempfile::TempDir,
 }
 
 pub(crate) fn run(args: &args::Churn) -> Result<()> {
+    let hosts = if args.quick { args.hosts.min(20_000) } else { args.hosts };
+    let rounds = if args.quick { args.rounds.min(5) } else { args.rounds };
     let rate = (args.changes / 2).max(1);
-    let idle = Duration::from_secs_f64(args.hosts as f64 / f64::from(rate));
     let place = Place::find(args.proxy_core, args.load_core)?;
-    let mut gateway = Gateway::start(args.hosts * SPARE, idle, &place)?;
-    let mut record = Record::default();
-    let bar = ProgressBar::new(args.hosts as u64);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} hosts  {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-
-    bar.set_message("before");
+    let watched = Watched::default();
+    let mut bench = Bench {
+        gateway: Gateway::start(args.kind.idle(hosts, rate), hosts, &place, &watched)?,
+        record: Record::default(),
+        hosts,
+        steady_rate: args.rate,
+        idle_nanos: 0.0,
+    };
+    let pid = bench.gateway.envoy.pid();
+    spread(pid, args.proxy_core, args.load_core)?;
     // Until each of the steady ones has its host.
-    gateway.steady_slot(args.rate)?;
-    for round in 0..args.rounds {
-        let answers = gateway.steady_slot(args.rate)?;
-        latency(&mut record, args.hosts, "before", round, &answers);
-    }
-    let before = gateway.counts()?;
-    let resident = proc::resident(gateway.envoy.pid());
-
-    let settling = Duration::from_secs(args.rounds as u64 * 2 + 10);
-    let questions = gateway.churn_questions(args.hosts * SPARE, idle * PATIENCE + settling);
-    let load_core = args.load_core;
-    // Its thread ends with its process; the process ends with this one.
-    let load = thread::spawn(move || Generator::OpenLoop { rate }.run(load_core, &questions));
-    let deadline = Instant::now() + idle * PATIENCE;
-    bar.set_message("until they are live and the first ones go");
-    loop {
-        stopped()?;
-        let counts = gateway.counts()?;
-        bar.set_position(counts.hosts);
-        let live = counts.hosts >= before.hosts + args.hosts as u64 * 98 / 100;
-        if live && counts.removed > before.removed + u64::from(rate) {
-            break;
+    bench.gateway.steady_slot(args.rate)?;
+    let mut driver = Driver::new(bench.gateway.ports, watched.clone())?;
+    let progress = Arc::clone(&driver.progress);
+    let churn = Arc::new(AtomicBool::new(false));
+    match args.kind {
+        Kind::Deletes => {
+            eprintln!("making {hosts} sandboxes");
+            driver.make(hosts)?;
+            eprintln!("asking for each");
+            // The first ones bring what all of them share: connections to the gateway, buffers.
+            let first = hosts / 20;
+            driver.ask_for(0..first)?;
+            bench.gateway.until(&progress, |counts| counts.hosts >= first as u64)?;
+            let (before, few) = (proc::resident(pid), bench.gateway.counts()?.hosts);
+            driver.ask_for(first..hosts)?;
+            bench.gateway.until(&progress, |counts| counts.hosts >= hosts as u64)?;
+            let grown = proc::resident(pid).saturating_sub(before) as f64;
+            let more = (bench.gateway.counts()?.hosts - few) as f64;
+            bench.record.add("bytes a host", "sandgate", hosts, STILL, 0, grown / more);
+            driver.run(args.load_core, rate, Arc::clone(&churn), true);
+            for round in 0..rounds {
+                eprintln!("round {round}");
+                for (condition, on) in [(STILL, false), (args.kind.name(), true)] {
+                    churn.store(on, Ordering::Relaxed);
+                    bench.round(condition, round, &progress)?;
+                }
+            }
         }
-        if load.is_finished() || Instant::now() > deadline {
-            return Err(gateway.envoy.failure(format!("has only {:?}", gateway.counts()?)));
+        Kind::Idle => {
+            for round in 0..rounds {
+                bench.round(STILL, round, &progress)?;
+            }
+            eprintln!("until {hosts} are live and the first ones go");
+            churn.store(true, Ordering::Relaxed);
+            driver.run(args.load_core, rate, Arc::clone(&churn), false);
+            let enough = hosts as u64 * 9 / 10;
+            bench
+                .gateway
+                .until(&progress, |counts| counts.hosts >= enough && counts.removed > hosts as u64 / 10)?;
+            for round in 0..rounds {
+                eprintln!("round {round}");
+                bench.round(args.kind.name(), round, &progress)?;
+            }
         }
-        thread::park_timeout(Duration::from_millis(200));
     }
-    bar.set_message("during");
-    for round in 0..args.rounds {
-        stopped()?;
-        gateway.round(&mut record, args, round)?;
-        bar.set_position(gateway.counts()?.hosts);
-    }
-    let live = gateway.counts()?.hosts - before.hosts;
-    let grown = proc::resident(gateway.envoy.pid()).saturating_sub(resident);
-    record.add("bytes a host", "sandgate", args.hosts, "during", 0, grown as f64 / live as f64);
-    bar.finish_and_clear();
-    record.summarise();
+    churn.store(false, Ordering::Relaxed);
+    thread::park_timeout(SETTLING);
+    bench.closed(args.kind, &watched);
+    let failed = progress.failed.load(Ordering::Relaxed) as f64;
+    bench.record.add("failed first requests", "sandgate", hosts, args.kind.name(), 0, failed);
+    bench.record.summarise();
     fs::create_dir_all(&args.out).doing("making the folder")?;
-    record.write(&args.out.join("churn.tsv")).doing("writing churn.tsv")
+    let file = format!("churn-{}.tsv", args.kind.name());
+    bench.record.write(&args.out.join(&file)).doing(format!("writing {file}"))
 }
 
-fn latency(record: &mut Record, hosts: usize, condition: &str, round: usize, answers: &Answers) {
-    let mut add = |measure, value| record.add(measure, "sandgate", hosts, condition, round, value);
-    if let Some(latency) = answers.latency {
-        add("p50 µs of others", latency.p50);
-        add("p99 µs of others", latency.p99);
-        add("p99.9 µs of others", latency.p999);
+/// Leaves Envoy's worker alone on its core: all its other threads go to the other one.
+fn spread(pid: u32, worker_core: usize, other_core: usize) -> Result<()> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).doing("listing Envoy's threads")?;
+    for task in tasks.flatten() {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let thread = task.file_name().to_str().and_then(|text| text.parse().ok()).and_then(Pid::from_raw);
+        let Some(thread) = thread else { continue };
+        process::place(thread, if name.starts_with("wrk:") { worker_core } else { other_core })?;
     }
-    add("failed requests of others", answers.failed as f64);
+    Ok(())
+}
+
+struct Bench {
+    gateway: Gateway,
+    record: Record,
+    hosts: usize,
+    steady_rate: u32,
+    /// What the main thread does without churn, a second.
+    idle_nanos: f64,
+}
+
+impl Bench {
+    fn add(&mut self, measure: &str, condition: &str, round: usize, value: f64) {
+        self.record.add(measure, "sandgate", self.hosts, condition, round, value);
+    }
+
+    fn round(&mut self, condition: &str, round: usize, progress: &Progress) -> Result<()> {
+        stopped()?;
+        thread::park_timeout(SETTLING);
+        let pid = self.gateway.envoy.pid();
+        let (before, cpu, started) = (self.gateway.counts()?, proc::thread_nanos(pid, pid), Instant::now());
+        let answers = self.gateway.steady_slot(self.steady_rate)?;
+        let (after, cpu) = (self.gateway.counts()?, (proc::thread_nanos(pid, pid) - cpu) as f64);
+        let seconds = started.elapsed().as_secs_f64();
+        progress.problem()?;
+        let changes = (after.changes() - before.changes()) as f64;
+        if condition == STILL {
+            self.idle_nanos = cpu / seconds;
+        } else if changes > 0.0 {
+            let batches = (after.batches - before.batches) as f64;
+            let micros = (after.main_thread_micros - before.main_thread_micros) as f64;
+            let more = (cpu - self.idle_nanos * seconds).max(0.0) / 1e3;
+            self.add("live hosts", condition, round, after.hosts as f64);
+            self.add("hosts added a second", condition, round, (after.added - before.added) as f64 / seconds);
+            self.add(
+                "hosts removed a second",
+                condition,
+                round,
+                (after.removed - before.removed) as f64 / seconds,
+            );
+            self.add("changes a batch", condition, round, changes / batches);
+            self.add("main thread µs a change", condition, round, more / changes);
+            self.add("main thread µs a change, by its own clock", condition, round, micros / changes);
+        }
+        if let Some(latency) = answers.latency {
+            self.add("p50 µs of others", condition, round, latency.p50);
+            self.add("p99 µs of others", condition, round, latency.p99);
+            self.add("p99.9 µs of others", condition, round, latency.p999);
+        }
+        self.add("failed requests of others", condition, round, answers.failed as f64);
+        Ok(())
+    }
+
+    /// How long connections stayed open after their sandbox was deleted.
+    fn closed(&mut self, kind: Kind, watched: &Watched) {
+        let mut samples = watched.lock().closed_after.clone();
+        if samples.is_empty() {
+            return;
+        }
+        for (measure, percent) in [("p50", 50.0), ("p99", 99.0), ("longest", 100.0)] {
+            let value = percentile(&mut samples, percent);
+            self.add(&format!("ms open after deletion, {measure}"), kind.name(), 0, value);
+        }
+        self.add("connections timed", kind.name(), 0, samples.len() as f64);
+        self.add("connections left open", kind.name(), 0, watched.left_open() as f64);
+    }
+}
+
+impl Progress {
+    fn problem(&self) -> Result<()> {
+        match self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Some(problem) => Err(Failure::Asked(problem)),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Gateway {
-    fn start(sandboxes: usize, idle: Duration, place: &Place) -> Result<Self> {
+    fn start(idle: Duration, hosts: usize, place: &Place, watched: &Watched) -> Result<Self> {
         if !envoy_config::offers(Way::OwnCluster) {
             return Err(Failure::Asked("the shipped config has no cluster of Sandgate's own".to_owned()));
         }
         let folder = tempfile::tempdir().doing("making a folder")?;
         let file = |name: &str| folder.path().join(name);
-        let upstream = |close: bool, log: &str| {
-            let mut command = process::own(place.load_core, "__upstream");
-            command.args(close.then_some("--close"));
-            Running::server("the sandboxes", command, &file(log))
-        };
-        let cell = Cell { addresses: sandboxes, routes: sandboxes, ..BASE };
-        let (steady, closing) = (upstream(false, "steady.log")?, upstream(true, "closing.log")?);
+        let command = process::ahead(place.load_core, "__upstream")?;
+        let steady = Running::server("the sandboxes", command, &file("steady.log"))?;
+        let sandboxes = sandboxes::start(place.load_core, hosts, watched.clone())?;
+        let cell = Cell { addresses: 1, routes: 1, ..BASE };
         let routes = file("routes.json");
         fs::write(&routes, cell.fleet().routes_file(&[])).doing("writing routes")?;
-        let config = config(&place.module, &routes, cell, idle)?;
-        let (envoy, admin, port) = envoy("sandgate", place, &config, folder.path())?;
-        Ok(Self { envoy, admin, port, steady, closing, load_core: place.load_core, _folder: folder })
+        let push = free_port()?;
+        let config = config(&place.module, &routes, cell, idle, push)?;
+        let (envoy, admin, gateway) = envoy("sandgate", place, &config, folder.path())?;
+        let ports = Ports { gateway, push, sandboxes, core: place.load_core };
+        Ok(Self { envoy, admin, steady, ports, _folder: folder })
     }
 
     fn counts(&self) -> Result<Counts> {
@@ -161,57 +300,49 @@ impl Gateway {
         counts.ok_or_else(|| self.envoy.failure(format!("has no clusters on its status page: {status:?}")))
     }
 
+    fn until(&mut self, progress: &Progress, ready: impl Fn(Counts) -> bool) -> Result<()> {
+        let expected = Duration::from_secs(120);
+        let deadline = Instant::now() + expected + PATIENCE;
+        loop {
+            stopped()?;
+            progress.problem()?;
+            let counts = self.counts()?;
+            if ready(counts) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(self.envoy.failure(format!("has only {counts:?}")));
+            }
+            thread::park_timeout(Duration::from_millis(200));
+        }
+    }
+
     /// Requests to those who stay.
     fn steady_slot(&mut self, rate: u32) -> Result<Answers> {
-        let asked = Asked::Beside;
         let questions = Questions {
-            port: self.port,
+            port: self.ports.gateway,
             upstream: self.steady.1,
-            asked,
+            asked: Asked::Beside,
             count: crate::fleet::SIDE,
             start: 0,
             seconds: 1.0,
             close: false,
         };
-        Generator::OpenLoop { rate }.run(self.load_core, &questions)
-    }
-
-    /// Requests to those who come and go.
-    fn churn_questions(&self, sandboxes: usize, lasting: Duration) -> Questions {
-        Questions {
-            port: self.port,
-            upstream: self.closing.1,
-            asked: Asked::Served,
-            count: sandboxes,
-            start: 0,
-            seconds: lasting.as_secs_f64(),
-            close: false,
+        let answers = Generator::OpenLoop { rate }.run_ahead(self.ports.core, &questions);
+        match self.envoy.ended() {
+            Some(status) => Err(self.envoy.failure(format!("ended ({status}) while it was asked"))),
+            None => answers,
         }
-    }
-
-    fn round(&mut self, record: &mut Record, args: &args::Churn, round: usize) -> Result<()> {
-        let pid = self.envoy.pid();
-        let (before, cpu, started) = (self.counts()?, proc::thread_nanos(pid, pid), Instant::now());
-        let answers = self.steady_slot(args.rate)?;
-        let (after, cpu) = (self.counts()?, proc::thread_nanos(pid, pid) - cpu);
-        let changes = (after.changes() - before.changes()) as f64;
-        let mut add = |measure, value| record.add(measure, "sandgate", args.hosts, "during", round, value);
-        add("live hosts", after.hosts as f64);
-        add("changes a second", changes / started.elapsed().as_secs_f64());
-        if changes > 0.0 {
-            let micros = (after.main_thread_micros - before.main_thread_micros) as f64;
-            add("main thread µs a change, as Sandgate counts", micros / changes);
-            add("main thread µs a change, all it does", cpu as f64 / 1e3 / changes);
-        }
-        latency(record, args.hosts, "during", round, &answers);
-        Ok(())
     }
 }
 
 /// The shipped config with this idle time.
-fn config(module: &Path, routes: &Path, cell: Cell, idle: Duration) -> Result<Value> {
-    let between = Between::Sandgate { module, routes, way: Way::OwnCluster, push: None };
+fn config(module: &Path, routes: &Path, cell: Cell, idle: Duration, push: u16) -> Result<Value> {
+    let between = Between::Sandgate { module, routes, way: Way::OwnCluster, push: Some(push) };
     let mut config = envoy_config::render(&between, cell, 0)?;
+    if let Some(settings) = config.pointer_mut(envoy_config::BOOTSTRAP) {
+        settings["pod-ranges"] = json!(["127.0.0.0/8"]);
+    }
     let clusters = config.pointer_mut("/static_resources/clusters").and_then(Value::as_array_mut);
     for cluster in clusters.into_iter().flatten() {
         let settings = cluster.pointer_mut("/cluster_type/typed_config/cluster_config/value");
@@ -229,10 +360,9 @@ mod tests {
 
     #[test]
     fn the_counts_are_of_all_clusters_and_none_of_them_may_be_missing() {
-        let cluster =
-            |hosts: u64| json!({ "hosts": hosts, "added": 5, "removed": 2, "mainThreadMicros": 40 });
+        let cluster = |hosts: u64| json!({ "hosts": hosts, "added": 5, "removed": 2, "batches": 3, "mainThreadMicros": 40 });
         let counts = Counts::read(&json!({ "clusters": [cluster(3), cluster(4)] })).expect("counts");
-        assert_eq!(counts, Counts { hosts: 7, added: 10, removed: 4, main_thread_micros: 80 });
+        assert_eq!(counts, Counts { hosts: 7, added: 10, removed: 4, batches: 6, main_thread_micros: 80 });
         assert_eq!(counts.changes(), 14);
         assert_eq!(Counts::read(&json!({ "clusters": [] })), None);
         assert_eq!(Counts::read(&json!({ "clusters": [{ "hosts": 1 }] })), None);

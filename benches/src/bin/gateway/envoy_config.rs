@@ -14,7 +14,7 @@ const SHIPPED: &str = include_str!("../../../../envoy/config/gateway.yaml");
 const SETTINGS: &str = include_str!("../../../../envoy/config/gateway.schema.json");
 const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config/extension_config/value";
+pub(crate) const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config/extension_config/value";
 const CLUSTERS: &str = "/static_resources/clusters";
 /// The listener's name in the shipped config.
 pub(crate) const LISTENER_NAME: &str = "gateway";

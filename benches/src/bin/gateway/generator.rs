@@ -1,6 +1,6 @@
 //! How requests are made: by wrk, by the open loop, or over HTTP/2.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::failure::{Doing as _, Failure, Result};
 use crate::open_loop;
@@ -23,10 +23,26 @@ pub(crate) enum Generator {
 impl Generator {
     /// Runs it on a core of its own choosing until the slot is over.
     pub(crate) fn run(self, core: usize, questions: &Questions) -> Result<Answers> {
+        self.run_by(|subcommand| Ok(process::own(core, subcommand)), core, questions)
+    }
+
+    /// The same, before everything else that wants the core.
+    pub(crate) fn run_ahead(self, core: usize, questions: &Questions) -> Result<Answers> {
+        self.run_by(|subcommand| process::ahead(core, subcommand), core, questions)
+    }
+
+    fn run_by(
+        self,
+        own: impl Fn(&str) -> Result<Command>,
+        core: usize,
+        questions: &Questions,
+    ) -> Result<Answers> {
         let (name, mut command) = match self {
             Generator::Wrk => ("wrk", wrk::command(core, questions)?),
-            Generator::Http2 => ("the HTTP/2 generator", process::own(core, "__http2")),
-            Generator::OpenLoop { rate } => return open_loop::run_on(core, questions, rate),
+            Generator::Http2 => ("the HTTP/2 generator", own("__http2")?),
+            Generator::OpenLoop { rate } => {
+                return open_loop::run_by(own(open_loop::SUBCOMMAND)?, questions, rate);
+            }
         };
         if self != Generator::Wrk {
             command.args(questions.to_args());

@@ -305,7 +305,7 @@ fn other(
     Ok((running, port))
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("looking for a port")?;
     Ok(listener.local_addr().doing("looking for a port")?.port())
 }

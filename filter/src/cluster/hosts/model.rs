@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Book, Socket, Want};
+use super::{Book, Closed, Socket, Want};
 use crate::cluster::host::{Host, Published, Usage};
 use crate::cluster::key::Key;
 use crate::cluster::local::{LocalHosts, Pick};
@@ -57,8 +57,8 @@ struct Model {
     truth: BTreeMap<usize, u64>,
     /// The table: identity to the last byte of its address.
     table: BTreeMap<u64, u8>,
-    barrier: Option<(u64, Vec<(Key, usize)>)>,
-    removable: Vec<(Key, usize)>,
+    barrier: Option<(u64, Vec<Closed>)>,
+    removable: Vec<Closed>,
     next_identity: u64,
     next_waker: u64,
     waiting: BTreeMap<u64, (u64, u16)>,
@@ -104,7 +104,7 @@ impl Model {
             1 => self.disappear(),
             2 => self.move_away(),
             3 => self.book.take_turns(self.now),
-            4 => self.book.sweep(),
+            4 => self.book.sweep(1),
             5..=8 => self.remove(),
             9..=14 => self.run_main_thread(None),
             15..=24 => (0..6).for_each(|_| self.hear(None)),
@@ -255,7 +255,8 @@ impl Model {
     }
 
     fn remove(&mut self) {
-        for (key, pointer) in std::mem::take(&mut self.removable) {
+        let most = usize::try_from(1 + self.dice.roll(4)).expect("small");
+        for Closed { key, pointer, .. } in Closed::take_batch(&mut self.removable, most) {
             self.published.withdraw(pointer);
             assert_eq!(self.envoy.remove(&pointer), Some(key), "removed what was not there");
             for worker in &mut self.workers {

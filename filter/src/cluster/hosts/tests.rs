@@ -2,7 +2,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Book, QUIET_SWEEPS, Socket, TENURE, Want};
+use super::{Book, Closed, QUIET_SWEEPS, Socket, TENURE, Want};
 use crate::cluster::host::{Host, Usage};
 use crate::cluster::key::Key;
 
@@ -56,8 +56,8 @@ impl World {
     /// Everything closed passes its barrier and is removed: their addresses.
     fn remove(&mut self) -> Vec<Key> {
         let closed = self.book.take_closed();
-        closed.iter().for_each(|(key, _)| self.book.removed(*key));
-        closed.into_iter().map(|(key, _)| key).collect()
+        closed.iter().for_each(|closed| self.book.removed(closed.key));
+        closed.into_iter().map(|closed| closed.key).collect()
     }
 
     fn host(&self, last: u8, port: u16) -> Arc<Host> {
@@ -122,7 +122,7 @@ fn a_request_for_a_host_that_is_closing_waits_for_a_new_one_of_the_same_identity
     world.want("a", 1, 1, 80);
     world.host(1, 80).leave_unused();
     for _ in 0..=QUIET_SWEEPS {
-        world.book.sweep();
+        world.book.sweep(world.book.shards());
     }
     assert_eq!(world.want("b", 1, 1, 80), (vec![], vec![]));
     world.remove();
@@ -154,12 +154,12 @@ fn a_host_nobody_uses_goes_and_one_in_use_stays() {
     world.host(1, 81).enter();
     for _ in 0..QUIET_SWEEPS {
         assert!(!world.book.has_closed());
-        world.book.sweep();
+        world.book.sweep(world.book.shards());
     }
-    world.book.sweep();
+    world.book.sweep(world.book.shards());
     assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
     world.host(1, 81).leave();
-    world.book.sweep();
+    world.book.sweep(world.book.shards());
     assert!(!world.book.has_closed(), "it was in use since the last sweep");
 }
 
@@ -197,9 +197,46 @@ fn a_host_that_envoy_does_not_take_is_forgotten_with_those_who_wait() {
     assert_eq!((world.book.waiting(), world.book.places.len(), world.book.identities().count()), (0, 0, 0));
 }
 
+#[test]
+fn the_idle_are_looked_for_shard_by_shard() {
+    let mut world = World::new(8);
+    // Each want is added alone, so that the first shard is full before the second begins.
+    for number in 0..u16::from(u8::MAX) {
+        let last = u8::try_from(number).expect("small");
+        world.want("a", u64::from(number), last, 80);
+        world.host(last, 80).leave_unused();
+    }
+    assert_eq!(world.book.shards(), 2);
+    for _ in 0..2 * (QUIET_SWEEPS - 1) {
+        world.book.sweep(1);
+    }
+    assert!(!world.book.has_closed());
+    world.book.sweep(1);
+    let first = world.book.take_closed();
+    assert!(!first.is_empty() && first.len() < 200, "{} closed", first.len());
+    assert!(first.iter().all(|closed| closed.shard == first[0].shard));
+    world.book.sweep(1);
+    assert_eq!(first.len() + world.book.take_closed().len(), 255);
+}
+
+#[test]
+fn of_many_closed_hosts_those_in_the_same_shards_go_together() {
+    let closed = |number: u32| Closed {
+        key: Key::new(std::net::Ipv4Addr::from(number).into(), 80),
+        pointer: number as usize,
+        shard: number % 7,
+    };
+    let mut all: Vec<Closed> = (0..70).map(closed).collect();
+    let batch = Closed::take_batch(&mut all, 20);
+    assert_eq!((batch.len(), all.len()), (20, 50));
+    assert!(batch.iter().all(|closed| closed.shard < 2));
+    assert_eq!(Closed::take_batch(&mut all, 50).len(), 50);
+    assert!(all.is_empty());
+}
+
 impl Host {
     /// As if its first use were long ago.
     fn leave_unused(&self) {
-        self.take_used();
+        self.look();
     }
 }

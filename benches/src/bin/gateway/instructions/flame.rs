@@ -13,6 +13,8 @@ const ROW: f64 = 17.0;
 const TOP: f64 = 44.0;
 /// Narrower bars are left out.
 const LEAST: f64 = 2.0;
+/// How wide a letter is.
+const LETTER: f64 = 6.0;
 const DEEPEST: usize = 24;
 const CALLBACK: &str = "envoy_dynamic_module_callback_";
 
@@ -73,9 +75,15 @@ fn lay(svg: &mut String, bar: &Bar, left: f64, y: f64, scale: f64, requests: usi
     let colour = if bar.name.starts_with(CALLBACK) { "#9ec9e2" } else { "#f2b872" };
     let name = bar.name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let cost = bar.cost / requests as f64;
-    let room = ((width - 6.0) / 6.0).max(0.0);
     // Cut to what fits; the whole name is shown by pointing at the bar.
-    let fits: String = bar.name.trim_start_matches(CALLBACK).chars().take(room as usize).collect();
+    let fits: String = bar
+        .name
+        .trim_start_matches(CALLBACK)
+        .chars()
+        .zip(1u32..)
+        .take_while(|(_, number)| f64::from(*number) * LETTER <= width - LETTER)
+        .map(|(letter, _)| letter)
+        .collect();
     let fits = fits.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     // Writing to a string cannot fail.
     let _ = writeln!(
