@@ -86,6 +86,7 @@ impl MainThread {
         self.pass_barriers(envoy, begun);
         self.remove(envoy, begun);
         self.pace.found(Instant::now(), found);
+        self.shared.set_next_add(self.pace.next_add());
         self.set_clock(begun);
         let counts = &self.shared.counts;
         counts.hosts.store(self.book.live(), Ordering::Relaxed);

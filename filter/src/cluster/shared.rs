@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
@@ -91,6 +92,9 @@ pub(crate) struct Shared {
     inbox: Sender<Want<Waker>>,
     scheduler: OnceLock<Box<dyn EnvoyClusterScheduler>>,
     bell: Bell,
+    made: Instant,
+    /// When hosts may be added again, in nanoseconds since `made`.
+    next_add: AtomicU64,
     closed: AtomicBool,
     workers: AtomicUsize,
     batch: ArcSwap<Batch>,
@@ -114,6 +118,8 @@ impl Shared {
             inbox,
             scheduler: OnceLock::new(),
             bell: Bell::default(),
+            made: Instant::now(),
+            next_add: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             workers: AtomicUsize::new(0),
             batch: ArcSwap::default(),
@@ -189,7 +195,21 @@ impl Shared {
     pub(crate) fn want(&self, want: Want<Waker>) {
         // A cluster that is gone gives the want back: its waker is dropped, and so answered.
         let _ = self.inbox.send(want);
-        self.tell();
+        // Where its host could be added at once it does not wait for the end of a rest.
+        if self.age(Instant::now()) >= self.next_add.load(Ordering::Relaxed) {
+            self.tell_now();
+        } else {
+            self.tell();
+        }
+    }
+
+    /// Main thread: from when hosts may be added.
+    pub(crate) fn set_next_add(&self, at: Instant) {
+        self.next_add.store(self.age(at), Ordering::Relaxed);
+    }
+
+    fn age(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.made).as_nanos()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn worker_joined(&self) {
@@ -224,5 +244,64 @@ impl Shared {
         if self.behind.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less) == Ok(1) {
             self.tell_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandgate_routes::{Limits, RouteTable};
+
+    use super::*;
+    use crate::cluster::hosts::Socket;
+    use crate::cluster::key::Key;
+
+    /// Counts how often the main thread is called.
+    #[derive(Clone, Default)]
+    struct Calls(Arc<AtomicU64>);
+
+    impl EnvoyClusterScheduler for Calls {
+        fn commit(&self, _event_id: u64) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Nobody;
+
+    impl EnvoyHttpFilterScheduler for Nobody {
+        fn commit(&self, _event_id: u64) {}
+    }
+
+    fn want() -> Want<Waker> {
+        Want {
+            key: Key::new([10, 0, 0, 1].into(), 80),
+            identity: 1,
+            id: "one".into(),
+            socket: Socket::default(),
+            since: Instant::now(),
+            waker: Waker::new(Box::new(Nobody)),
+        }
+    }
+
+    #[test]
+    fn a_request_waits_for_the_end_of_a_rest_only_where_its_host_could_not_be_added_before() {
+        let (_writer, reader) = RouteTable::new(Limits::default());
+        let config = UpstreamConfig::parse(b"{}").expect("a config");
+        let (shared, _wants) = Shared::new(b"sandbox", config, reader);
+        let calls = Calls::default();
+        shared.set_scheduler(Box::new(calls.clone()));
+        let mut seen = calls.0.load(Ordering::Relaxed);
+        let mut called = |shared: &Shared, does: &dyn Fn(&Shared)| {
+            shared.begin();
+            shared.rest();
+            does(shared);
+            let before = std::mem::replace(&mut seen, calls.0.load(Ordering::Relaxed));
+            seen - before
+        };
+        assert_eq!(called(&shared, &Shared::tell), 0, "a change of the table can wait");
+        assert_eq!(called(&shared, &|shared| shared.want(want())), 1);
+        shared.set_next_add(Instant::now() + Duration::from_secs(3600));
+        assert_eq!(called(&shared, &|shared| shared.want(want())), 0);
     }
 }
