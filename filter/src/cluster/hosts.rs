@@ -19,7 +19,7 @@ mod shards;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,8 +79,19 @@ pub(crate) struct Adds<W> {
 struct Live {
     pointer: usize,
     host: Arc<Host>,
-    since: Instant,
+    since: Moment,
     shard: u32,
+}
+
+/// Milliseconds since the book was begun, in a quarter of an `Instant`'s room. It comes round after 49 days; then an address
+/// may change hands a tenth of a second late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Moment(u32);
+
+impl Moment {
+    fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.wrapping_sub(earlier.0).into())
+    }
 }
 
 /// A closed host, to be removed after a barrier.
@@ -104,18 +115,12 @@ impl Closed {
     }
 }
 
-#[derive(Debug)]
-struct Place<W> {
+/// An address where there is a host, or is to be. There are a hundred thousand: who waits is kept elsewhere.
+#[derive(Debug, Default)]
+struct Place {
     live: Option<Live>,
     /// Handed out to be added, and not reported yet.
     adding: bool,
-    waiting: Vec<Want<W>>,
-}
-
-impl<W> Place<W> {
-    fn empty() -> Self {
-        Self { live: None, adding: false, waiting: Vec::new() }
-    }
 }
 
 #[derive(Debug)]
@@ -126,11 +131,12 @@ struct Sandbox {
 
 pub(crate) struct Book<W> {
     max_ports: usize,
-    places: HashMap<Key, Place<W>, RandomState>,
+    begun: Instant,
+    places: HashMap<Key, Place, RandomState>,
     sandboxes: HashMap<u64, Sandbox, RandomState>,
     shards: Shards,
-    /// Places where somebody waits.
-    busy: HashSet<Key, RandomState>,
+    /// Those who wait, by address; none where nobody does. Each address has a place.
+    wants: HashMap<Key, Vec<Want<W>>, RandomState>,
     /// Places that have no host and somebody waiting. May name one twice, or one where nobody waits any more.
     vacant: Vec<Key>,
     /// Places whose host belongs to another identity than somebody waiting.
@@ -145,10 +151,11 @@ impl<W> Book<W> {
     pub(crate) fn new(max_ports: usize) -> Self {
         Self {
             max_ports: max_ports.max(1),
+            begun: Instant::now(),
             places: HashMap::default(),
             sandboxes: HashMap::default(),
             shards: Shards::default(),
-            busy: HashSet::default(),
+            wants: HashMap::default(),
             vacant: Vec::new(),
             contested: Vec::new(),
             closed: Vec::new(),
@@ -193,8 +200,7 @@ impl<W> Book<W> {
     #[must_use]
     pub(crate) fn want(&mut self, want: Want<W>) -> Option<W> {
         let key = want.key;
-        let place = self.places.entry(key).or_insert_with(Place::empty);
-        match &place.live {
+        match &self.places.entry(key).or_default().live {
             Some(live) if live.host.is_closing() => {}
             Some(live) if live.host.identity() == want.identity => return Some(want.waker),
             Some(_) => {
@@ -203,13 +209,12 @@ impl<W> Book<W> {
                 }
             }
             None => {
-                if place.waiting.is_empty() {
+                if !self.is_wanted(key) {
                     self.vacant.push(key);
                 }
             }
         }
-        place.waiting.push(want);
-        self.busy.insert(key);
+        self.wants.entry(key).or_default().push(want);
         self.waiting += 1;
         None
     }
@@ -232,8 +237,7 @@ impl<W> Book<W> {
 
     /// Every identity that has a host or waits for one, and what the table calls it; may name one twice.
     pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, &Arc<str>)> {
-        let waiting =
-            self.busy.iter().filter_map(|key| self.places.get(key)).flat_map(|place| &place.waiting);
+        let waiting = self.wants.values().flatten();
         let having = self.sandboxes.iter().map(|(identity, sandbox)| (*identity, &sandbox.id));
         having.chain(waiting.map(|want| (want.identity, &want.id)))
     }
@@ -256,12 +260,11 @@ impl<W> Book<W> {
     /// Takes an address from an identity that has had it for its [`TENURE`], for the one that waits.
     pub(crate) fn take_turns(&mut self, now: Instant) {
         for key in std::mem::take(&mut self.contested) {
-            let Some(place) = self.places.get(&key) else { continue };
-            let Some(live) = place.live.as_ref().filter(|live| !live.host.is_closing()) else { continue };
-            if place.waiting.is_empty() {
+            let live = self.places.get(&key).and_then(|place| place.live.as_ref());
+            let Some(live) = live.filter(|live| !live.host.is_closing() && self.is_wanted(key)) else {
                 continue;
-            }
-            if now.saturating_duration_since(live.since) >= TENURE {
+            };
+            if self.moment(now).since(live.since) >= TENURE {
                 self.close(key);
             } else {
                 self.contested.push(key);
@@ -310,13 +313,14 @@ impl<W> Book<W> {
     #[must_use]
     pub(crate) fn added(&mut self, pointer: usize, host: Arc<Host>, shard: u32, now: Instant) -> Vec<W> {
         let (key, identity) = (host.key(), host.identity());
-        let place = self.places.entry(key).or_insert_with(Place::empty);
+        let since = self.moment(now);
+        let place = self.places.entry(key).or_default();
         place.adding = false;
-        place.live = Some(Live { pointer, host: Arc::clone(&host), since: now, shard });
+        place.live = Some(Live { pointer, host: Arc::clone(&host), since, shard });
         self.live += 1;
         self.shards.entered(shard, host);
         let woken = self.take_from(key, |want| want.identity == identity);
-        if self.places.get(&key).is_some_and(|place| !place.waiting.is_empty()) {
+        if self.is_wanted(key) {
             self.contested.push(key);
         }
         woken
@@ -343,18 +347,22 @@ impl<W> Book<W> {
 
     /// Whether somebody waits for this address.
     pub(crate) fn is_wanted(&self, key: Key) -> bool {
-        self.busy.contains(&key)
+        self.wants.contains_key(&key)
+    }
+
+    fn moment(&self, at: Instant) -> Moment {
+        let millis = at.saturating_duration_since(self.begun).as_millis() & u128::from(u32::MAX);
+        Moment(u32::try_from(millis).unwrap_or_default())
     }
 
     /// Envoy has removed a host.
     pub(crate) fn removed(&mut self, key: Key) {
         let Some(place) = self.places.get_mut(&key) else { return };
         let Some(live) = place.live.take() else { return };
-        let vacant = !place.waiting.is_empty();
         self.live -= 1;
         self.shards.left(live.shard, &live.host);
         self.leave_sandbox(key, live.host.identity());
-        if vacant {
+        if self.is_wanted(key) {
             self.vacant.push(key);
         } else {
             self.places.remove(&key);
@@ -397,8 +405,9 @@ impl<W> Book<W> {
 
     /// Who is first in line for an address that nobody has.
     fn first_for_vacant(&self, key: Key) -> Option<(u64, Arc<str>, Socket)> {
-        let place = self.places.get(&key).filter(|place| place.live.is_none() && !place.adding)?;
-        place.waiting.first().map(|want| (want.identity, Arc::clone(&want.id), want.socket.clone()))
+        self.places.get(&key).filter(|place| place.live.is_none() && !place.adding)?;
+        let want = self.wants.get(&key)?.first()?;
+        Some((want.identity, Arc::clone(&want.id), want.socket.clone()))
     }
 
     fn leave_sandbox(&mut self, key: Key, identity: u64) {
@@ -412,23 +421,20 @@ impl<W> Book<W> {
 
     /// Takes those who wait for one address and match; the place goes if nothing is left of it.
     fn take_from(&mut self, key: Key, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
-        let Some(place) = self.places.get_mut(&key) else { return Vec::new() };
-        let (taken, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut place.waiting).into_iter().partition(matches);
-        place.waiting = kept;
+        let wants = self.wants.remove(&key).unwrap_or_default();
+        let (taken, kept): (Vec<_>, Vec<_>) = wants.into_iter().partition(matches);
         self.waiting -= taken.len();
-        if place.waiting.is_empty() {
-            self.busy.remove(&key);
-            if place.live.is_none() && !place.adding {
-                self.places.remove(&key);
-            }
+        if !kept.is_empty() {
+            self.wants.insert(key, kept);
+        } else if self.places.get(&key).is_some_and(|place| place.live.is_none() && !place.adding) {
+            self.places.remove(&key);
         }
         taken.into_iter().map(|want| want.waker).collect()
     }
 
     /// Takes everybody who matches, wherever they wait. Looks only at places where somebody does.
     fn take_waiting(&mut self, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
-        let busy: Vec<Key> = self.busy.iter().copied().collect();
+        let busy: Vec<Key> = self.wants.keys().copied().collect();
         busy.into_iter().flat_map(|key| self.take_from(key, &matches)).collect()
     }
 }
