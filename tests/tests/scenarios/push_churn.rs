@@ -23,6 +23,7 @@ async fn deliver(gateway: &Gateway, messages: &[(Said, Value)], acknowledged: &A
         let reply = client.send(refresh_request(message)).await.expect("an answer of the receiver");
         assert_eq!(reply.status, 204, "{message}: {}", reply.text());
         acknowledged.note(said);
+        acknowledged.answered().await;
     }
 }
 

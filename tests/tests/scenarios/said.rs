@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sandgate_tests::Gateway;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::support::{Seeded, ask, assert_turned_away};
 
@@ -63,17 +64,30 @@ pub(crate) fn heard(random: &mut Seeded, history: &[Said]) -> Vec<Said> {
     heard.into_iter().map(|(_, said)| said).collect()
 }
 
-/// The newest version of each object that a gateway has acknowledged.
-#[derive(Default)]
-pub(crate) struct Acknowledged([AtomicU64; OBJECTS]);
+/// The newest version of each object that a gateway has acknowledged, and how many requests it has answered.
+pub(crate) struct Acknowledged {
+    newest: [AtomicU64; OBJECTS],
+    answers: Semaphore,
+}
+
+impl Default for Acknowledged {
+    fn default() -> Self {
+        Self { newest: Default::default(), answers: Semaphore::new(0) }
+    }
+}
 
 impl Acknowledged {
     pub(crate) fn note(&self, said: &Said) {
-        self.0[said.object].fetch_max(said.version, Ordering::SeqCst);
+        self.newest[said.object].fetch_max(said.version, Ordering::SeqCst);
     }
 
     pub(crate) fn of(&self, object: usize) -> u64 {
-        self.0[object].load(Ordering::SeqCst)
+        self.newest[object].load(Ordering::SeqCst)
+    }
+
+    /// Waits for an answer that nobody has waited for before: whoever does so between pushes leaves time for requests.
+    pub(crate) async fn answered(&self) {
+        self.answers.acquire().await.expect("never closed").forget();
     }
 }
 
@@ -93,6 +107,7 @@ pub(crate) async fn ask_on(
         }
         let floor = acknowledged.of(object);
         let reply = client.send(ask(&id(object))).await.expect("an answer of the gateway");
+        acknowledged.answers.add_permits(1);
         if reply.status != 200 {
             assert_turned_away(&reply);
             refused += 1;
