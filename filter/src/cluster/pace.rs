@@ -19,9 +19,13 @@ pub(crate) const MOST_ADDED: usize = 256;
 /// How many hosts are removed in one go.
 pub(crate) const MOST_REMOVED: usize = 1024;
 
-/// A batch of additions, and a look for work, buys this much rest for each host and each piece of work.
+/// A batch of additions is followed by this much rest for each host.
 const EACH: Duration = Duration::from_millis(1);
-const ADD: Pause = Pause { factor: 20, most: Duration::from_millis(8) };
+/// A look for work by this much for each piece that was found: from some thousand a second on looks become fewer.
+const EACH_FOUND: Duration = Duration::from_micros(300);
+/// Mostly by the number of hosts: those that come one by one, as fast as one client asks for new sandboxes, wait for hardly
+/// anything, and from a thousand a second on batches grow.
+const ADD: Pause = Pause { factor: 4, most: Duration::from_millis(8) };
 const ADD_BACKLOG: Pause = Pause { factor: 10, most: Duration::from_millis(5) };
 /// A batch of removals waits for this long for each live host: twenty times what it takes for it.
 const REMOVE_EACH: Duration = Duration::from_nanos(500);
@@ -64,8 +68,11 @@ impl Pace {
 
     /// A batch of so many hosts was added; `more` were ready.
     pub(crate) fn added(&mut self, now: Instant, took: Duration, hosts: usize, more: bool) {
-        let pause =
-            if more { ADD_BACKLOG.after(took) } else { ADD.after(took).max(for_each(hosts).min(ADD.most)) };
+        let pause = if more {
+            ADD_BACKLOG.after(took)
+        } else {
+            ADD.after(took).max(for_each(EACH, hosts).min(ADD.most))
+        };
         self.next_add = now + pause;
     }
 
@@ -85,7 +92,7 @@ impl Pace {
 
     /// So many pieces of work were found.
     pub(crate) fn found(&mut self, now: Instant, work: usize) {
-        self.rest_until = self.rest_until.max(now + for_each(work).min(REST));
+        self.rest_until = self.rest_until.max(now + for_each(EACH_FOUND, work).min(REST));
     }
 
     /// Until when nobody but the clock need call the main thread.
@@ -94,8 +101,8 @@ impl Pace {
     }
 }
 
-fn for_each(work: usize) -> Duration {
-    EACH * u32::try_from(work).unwrap_or(u32::MAX).min(1_000)
+fn for_each(each: Duration, work: usize) -> Duration {
+    each * u32::try_from(work).unwrap_or(u32::MAX).min(1_000)
 }
 
 #[cfg(test)]
@@ -167,7 +174,7 @@ mod tests {
         pace.found(now, 0);
         assert_eq!(pace.rest_until(), now);
         pace.found(now, 3);
-        assert_eq!(pace.rest_until(), now + 3 * MILLIS);
+        assert_eq!(pace.rest_until(), now + 900 * MICROS);
         pace.found(now, 1_000_000);
         assert_eq!(pace.rest_until(), now + REST);
         pace.found(now + MILLIS, 1);
