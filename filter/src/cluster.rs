@@ -56,6 +56,7 @@ mod local;
 mod main_thread;
 mod pace;
 mod registry;
+mod release;
 mod shared;
 mod streams;
 mod ticker;

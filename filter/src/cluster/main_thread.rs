@@ -26,7 +26,7 @@ use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
 use super::served_at;
 use super::shared::{Answer, Shared, Waker};
 use super::streams::End;
-use super::ticker::Ticker;
+use super::ticker::{Ticker, decide_again};
 
 /// How often those who wait are looked after.
 const WAIT_TICK: Duration = Duration::from_millis(50);
@@ -263,6 +263,7 @@ impl MainThread {
         let now = Instant::now();
         let counts = &self.shared.counts;
         counts.batches.fetch_add(1, Ordering::Relaxed);
+        let mut woken = Vec::new();
         for (add, pointer) in hosts.iter().zip(pointers) {
             let Some(pointer) = pointer else {
                 for waker in self.book.refused(add.key, add.identity) {
@@ -277,9 +278,10 @@ impl MainThread {
             let host = Arc::new(Host::new(add.key, add.identity, usage));
             self.shared.published().publish(pointer, Arc::clone(&host));
             counts.added.fetch_add(1, Ordering::Relaxed);
-            // Their workers hear of the host first: Envoy told them before it returned, and each hears things in order.
-            decide_again(self.book.added(pointer, host, shard, now));
+            woken.extend(self.book.added(pointer, host, shard, now));
         }
+        // Their workers hear of the hosts first: Envoy told them before it returned, and each hears things in order.
+        self.ticker.release(woken);
     }
 
     fn pass_barriers(&mut self, envoy: &dyn EnvoyCluster, now: Instant) {
@@ -358,12 +360,6 @@ impl MainThread {
             self.ticker.at(rest_until);
             self.shared.rest();
         }
-    }
-}
-
-fn decide_again(wakers: Vec<Waker>) {
-    for waker in wakers {
-        waker.answer(Answer::DecideAgain);
     }
 }
 

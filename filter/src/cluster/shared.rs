@@ -216,6 +216,11 @@ impl Shared {
         self.workers.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// How many workers have a load balancer.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.load(Ordering::Acquire)
+    }
+
     pub(crate) fn worker_left(&self) {
         self.workers.fetch_sub(1, Ordering::AcqRel);
     }
@@ -223,7 +228,7 @@ impl Shared {
     /// Main thread: begins a barrier and gives its number, to be passed on every worker.
     pub(crate) fn raise_barrier(&self, ends: Vec<End>) -> u64 {
         let number = self.batch.load().number + 1;
-        self.behind.store(self.workers.load(Ordering::Acquire), Ordering::Release);
+        self.behind.store(self.workers(), Ordering::Release);
         self.batch.store(Arc::new(Batch { number, ends }));
         number
     }

@@ -1,18 +1,29 @@
 //! A clock for the main thread: Envoy gives a cluster no timer there.
 //!
 //! One thread, asleep until the next time it was asked for. It is started by the first request for a tick, so that a
-//! config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns.
+//! config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns. It also lets the requests
+//! go on that were held and take turns ([`Release`]), which the main thread need not be woken for.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use super::shared::Shared;
+use super::release::Release;
+use super::shared::{Answer, Shared, Waker};
 
 #[derive(Default)]
 struct State {
+    /// When the main thread is to be told.
     due: Option<Instant>,
+    release: Release<Waker>,
     stopped: bool,
+}
+
+impl State {
+    /// When there is something to do, if ever.
+    fn next(&self) -> Option<Instant> {
+        self.due.into_iter().chain(self.release.due()).min()
+    }
 }
 
 #[derive(Default)]
@@ -46,6 +57,28 @@ impl Ticker {
         }
         state.due = Some(due);
         drop(state);
+        self.wake();
+    }
+
+    /// Lets requests that were held decide again: some at once, the others in turn.
+    pub(crate) fn release(&mut self, wakers: Vec<Waker>) {
+        if wakers.is_empty() {
+            return;
+        }
+        let workers = self.shared.upgrade().map_or(1, |shared| shared.workers());
+        let mut state = self.inner.lock();
+        state.release.add(wakers);
+        let first = state.release.take(Instant::now(), workers);
+        let more = state.release.due().is_some() && !state.stopped;
+        drop(state);
+        decide_again(first);
+        if more {
+            self.wake();
+        }
+    }
+
+    /// Has the thread look again at what is next.
+    fn wake(&mut self) {
         self.inner.changed.notify_one();
         if self.thread.is_none() {
             let (shared, inner) = (self.shared.clone(), Arc::clone(&self.inner));
@@ -59,7 +92,11 @@ impl Ticker {
     }
 
     pub(crate) fn stop(&mut self) {
-        self.inner.lock().stopped = true;
+        let mut state = self.inner.lock();
+        state.stopped = true;
+        let held = state.release.take_all();
+        drop(state);
+        decide_again(held);
         self.inner.changed.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread has been logged by the panic hook.
@@ -78,20 +115,29 @@ fn run(shared: &Weak<Shared>, inner: &Inner) {
     let mut state = inner.lock();
     while !state.stopped {
         let now = Instant::now();
-        state = match state.due {
-            Some(due) if due <= now => {
-                state.due = None;
+        state = match state.next() {
+            Some(next) if next <= now => {
+                let tell = state.due.take_if(|due| *due <= now).is_some();
+                let Some(shared) = shared.upgrade() else { return };
+                let released = state.release.take(now, shared.workers());
                 drop(state);
-                match shared.upgrade() {
-                    Some(shared) => shared.tell_now(),
-                    None => return,
+                decide_again(released);
+                if tell {
+                    shared.tell_now();
                 }
                 inner.lock()
             }
-            Some(due) => {
-                inner.changed.wait_timeout(state, due - now).unwrap_or_else(PoisonError::into_inner).0
+            Some(next) => {
+                inner.changed.wait_timeout(state, next - now).unwrap_or_else(PoisonError::into_inner).0
             }
             None => inner.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
         };
+    }
+}
+
+/// Has these requests decide again.
+pub(crate) fn decide_again(wakers: impl IntoIterator<Item = Waker>) {
+    for waker in wakers {
+        waker.answer(Answer::DecideAgain);
     }
 }

@@ -12,6 +12,8 @@ pub(crate) enum Contender {
     LimitAgain,
     Sandgate(Way),
     Noop,
+    /// What no gateway for sandboxes can leave out, done by Envoy itself.
+    Floor,
     Lua,
     ExtProc,
     /// Any HTTP proxy, by its command.
@@ -31,7 +33,7 @@ impl Contender {
         let ours = ways.into_iter().filter(|&way| offers(way)).map(Contender::Sandgate);
         let mut known = vec![Contender::Limit, Contender::LimitAgain];
         known.extend(ours);
-        known.extend([Contender::Noop, Contender::Lua, Contender::ExtProc]);
+        known.extend([Contender::Noop, Contender::Floor, Contender::Lua, Contender::ExtProc]);
         known
     }
 
@@ -56,6 +58,7 @@ impl Contender {
             Contender::Sandgate(Way::OriginalDst) => "sandgate, original_dst",
             Contender::Sandgate(Way::OriginalDstPooled) => "sandgate, original_dst pooled",
             Contender::Noop => "no-op module",
+            Contender::Floor => "floor",
             Contender::Lua => "lua",
             Contender::ExtProc => "ext_proc",
             Contender::Other { name, .. } => name,
@@ -67,7 +70,7 @@ impl Contender {
         match self {
             Contender::Limit | Contender::LimitAgain | Contender::ExtProc | Contender::Sandgate(_) => true,
             // Knows no sandbox, so it can neither refuse one nor hear of a change.
-            Contender::Noop => !cell.asked.refused() && cell.changes == 0,
+            Contender::Noop | Contender::Floor => !cell.asked.refused() && cell.changes == 0,
             // Takes a change by a new config only.
             Contender::Lua => cell.changes == 0,
             Contender::Other { .. } => !cell.asked.refused() && cell.changes == 0,

@@ -14,6 +14,8 @@ const SHIPPED: &str = include_str!("../../../../envoy/config/gateway.yaml");
 const SETTINGS: &str = include_str!("../../../../envoy/config/gateway.schema.json");
 const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+const ROUTES: &str =
+    "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 pub(crate) const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config/extension_config/value";
 const CLUSTERS: &str = "/static_resources/clusters";
 /// The listener's name in the shipped config.
@@ -25,6 +27,9 @@ pub(crate) enum Between<'a> {
     Nothing,
     /// A module that does nothing.
     Noop { module: &'a Path },
+    /// The same, and in Envoy's own config what no gateway for sandboxes can leave out: two headers that tell the sandbox who it is, a
+    /// connection that could not be made tried again, and hosts that are asked for in no order.
+    Floor { module: &'a Path },
     /// A table in the Lua filter.
     Lua { routes: &'a Path },
     /// A table in another process.
@@ -68,11 +73,12 @@ pub(crate) fn render(between: &Between<'_>, cell: Cell, upstream: u16) -> Result
     let filters = at(&mut config, &format!("{MANAGER}/http_filters"))?;
     let router = filters.as_array_mut().and_then(Vec::pop).ok_or_else(|| nothing("a router"))?;
     *filters = Value::Array(filter(between).into_iter().chain([router]).collect());
+    let order = if matches!(between, Between::Floor { .. }) { "RANDOM" } else { "ROUND_ROBIN" };
     let static_cluster = |name: &Value| {
         let endpoints: Vec<Value> =
             cell.fleet().addresses().map(|ip| endpoint(&ip.to_string(), upstream)).collect();
         json!({
-            "name": name, "type": "STATIC", "lb_policy": "ROUND_ROBIN", "connect_timeout": "5s",
+            "name": name, "type": "STATIC", "lb_policy": order, "connect_timeout": "5s",
             "circuit_breakers": breakers(),
             "load_assignment": { "cluster_name": name, "endpoints": [{ "lb_endpoints": endpoints }] },
         })
@@ -93,19 +99,33 @@ pub(crate) fn render(between: &Between<'_>, cell: Cell, upstream: u16) -> Result
         clusters.push(processor(*port));
     }
     *at(&mut config, CLUSTERS)? = Value::Array(clusters);
-    let refused = cell.asked.refused() && matches!(between, Between::Nothing | Between::Noop { .. });
+    let refused = cell.asked.refused() && matches!(between, Between::Nothing | Between::Noop { .. } | Between::Floor { .. });
     let action = if refused {
         ("direct_response", json!({ "status": 502, "body": { "inline_string": REFUSAL } }))
     } else {
         ("route", json!({ "cluster": name, "timeout": "0s" }))
     };
     // The same two routes as the shipped config has.
-    let routes = json!([
+    let place = at(&mut config, ROUTES)?;
+    let retry = place.pointer("/0/route/retry_policy").cloned();
+    *place = json!([
         { "match": { "prefix": "/", "grpc": {} }, action.0: action.1 },
         { "match": { "prefix": "/" }, action.0: action.1 },
     ]);
-    *at(&mut config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))? = routes;
+    if matches!(between, Between::Floor { .. }) {
+        let retry = retry.ok_or_else(|| nothing("retry_policy"))?;
+        for route in place.as_array_mut().into_iter().flatten() {
+            route["request_headers_to_add"] = told_the_sandbox();
+            route["route"]["retry_policy"] = retry.clone();
+        }
+    }
     Ok(config)
+}
+
+/// Two headers, as long as those that Sandgate sends.
+fn told_the_sandbox() -> Value {
+    let header = |name: &str, value: &str| json!({ "header": { "key": name, "value": value } });
+    json!([header("x-sandbox-id", "bench--s0000000"), header("x-sandbox-uid", "file:bench/s0000000")])
 }
 
 /// As long as Sandgate's own reply is.
@@ -147,7 +167,7 @@ fn original_dst(config: &mut Value) -> Result<()> {
     *at(config, CLUSTERS)? = stock["clusters"].take();
     at(config, &format!("{MANAGER}/http_filters/0/typed_config/filter_config/value"))?["upstream"] =
         json!("original-dst");
-    let routes = at(config, &format!("{MANAGER}/route_config/virtual_hosts/0/routes"))?;
+    let routes = at(config, ROUTES)?;
     for route in routes.as_array_mut().into_iter().flatten() {
         if let Some(action) = route["route"].as_object_mut() {
             action.remove("retry_policy");
@@ -180,7 +200,7 @@ fn filter(between: &Between<'_>) -> Option<Value> {
     };
     match between {
         Between::Nothing | Between::Sandgate { .. } => None,
-        Between::Noop { module } => Some(typed(
+        Between::Noop { module } | Between::Floor { module } => Some(typed(
             "noop",
             "dynamic_modules.v3.DynamicModuleFilter",
             json!({
@@ -278,7 +298,7 @@ mod tests {
     #[test]
     fn the_limit_of_a_local_reply_is_a_direct_response() {
         let unknown = Cell { asked: Asked::Unknown, ..BASE };
-        let routes = format!("{MANAGER}/route_config/virtual_hosts/0/routes/1");
+        let routes = format!("{ROUTES}/1");
         let limit = rendered(&Between::Nothing, unknown);
         assert_eq!(limit.pointer(&format!("{routes}/direct_response/status")), Some(&json!(502)));
         let lua = rendered(&Between::Lua { routes: Path::new("/routes") }, unknown);
@@ -304,6 +324,16 @@ mod tests {
     fn each_peer_has_its_filter_before_the_router() {
         let noop = rendered(&Between::Noop { module: Path::new("/n.so") }, BASE);
         assert_eq!(filters(&noop), ["noop", "envoy.filters.http.router"]);
+        let floor = rendered(&Between::Floor { module: Path::new("/n.so") }, BASE);
+        assert_eq!(filters(&floor), ["noop", "envoy.filters.http.router"]);
+        let sandgate = shipped().expect("the shipped config");
+        for route in ["0", "1"] {
+            let retry = format!("{ROUTES}/{route}/route/retry_policy");
+            assert!(floor.pointer(&retry).is_some() && floor.pointer(&retry) == sandgate.pointer(&retry));
+            let headers = floor.pointer(&format!("{ROUTES}/{route}/request_headers_to_add"));
+            assert_eq!(headers.and_then(Value::as_array).map(Vec::len), Some(2));
+        }
+        assert!(floor.to_string().contains("RANDOM") && !noop.to_string().contains("RANDOM"));
         let lua = rendered(&Between::Lua { routes: Path::new("/plain") }, BASE);
         assert_eq!(filters(&lua), ["lua", "envoy.filters.http.router"]);
         assert!(lua.to_string().contains("io.lines(\\\"/plain\\\")"));

@@ -3,6 +3,7 @@
 //!
 //! Instructions are counted by callgrind, which no neighbour disturbs; nanoseconds are of this machine.
 
+use std::fs;
 use std::hint::black_box;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -40,6 +41,7 @@ const SHAPES: [Shape; 4] = [
 ];
 
 pub(crate) fn run(out: &Path) -> Result<()> {
+    fs::create_dir_all(out).doing(format!("making {}", out.display()))?;
     let mut record = Record::default();
     for (run, size) in (0..RUNS).flat_map(|run| SIZES.map(|size| (run, size))) {
         for shape in SHAPES {

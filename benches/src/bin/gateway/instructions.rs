@@ -36,9 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const HOOK: &str = "envoy_dynamic_module_on_";
 
 pub(crate) fn run(out: &Path, mut place: Place) -> Result<()> {
+    fs::create_dir_all(out).doing(format!("making {}", out.display()))?;
     let contenders = [
         Contender::Limit,
         Contender::Noop,
+        Contender::Floor,
         Contender::Sandgate(Way::OwnCluster),
         Contender::Sandgate(Way::OriginalDstPooled),
         Contender::Lua,

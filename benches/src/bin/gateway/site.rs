@@ -89,6 +89,7 @@ impl Site {
             }
             Contender::Limit | Contender::LimitAgain => Between::Nothing,
             Contender::Noop => Between::Noop { module: &place.noop },
+            Contender::Floor => Between::Floor { module: &place.noop },
             Contender::Lua => Between::Lua { routes: &routes },
             Contender::ExtProc => Between::ExtProc { port: side.as_ref().map_or(0, |(_, port)| *port) },
             Contender::Sandgate(way) => {
