@@ -6,6 +6,8 @@
 //!   as many requests go to sandboxes that are there, on new connections like the first ones, so that what differs is the hosts. Some of
 //!   the sandboxes that came keep their connection, and tell how long it stays open after the deletion.
 //! * `--kind idle`: nobody is deleted; hosts go because nobody has used them for the idle time, which is set so that as many are live.
+//!   They go in lumps, shard by shard, so what a change costs is said over all rounds too. The rounds without churn come first, while
+//!   only a few are live.
 //!
 //! Beside it, requests to a hundred other sandboxes at a constant rate tell what anyone else notices.
 //!
@@ -51,6 +53,8 @@ const SETTLING: Duration = Duration::from_millis(400);
 /// How many of the idle time's parts a host really lives: it is looked at in four of them, and goes after the fourth to the fifth.
 const LIVES: f64 = 4.5 / 4.0;
 const STILL: &str = "still";
+/// Who is asked for before hosts go by their idle time.
+const FIRST: usize = 2_000;
 
 /// Why hosts go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -127,6 +131,7 @@ pub(crate) fn run(args: &args::Churn) -> Result<()> {
         hosts,
         steady_rate: args.rate,
         idle_nanos: 0.0,
+        spent: Spent::default(),
     };
     let pid = bench.gateway.envoy.pid();
     spread(pid, args.proxy_core, args.load_core)?;
@@ -160,12 +165,14 @@ pub(crate) fn run(args: &args::Churn) -> Result<()> {
             }
         }
         Kind::Idle => {
+            driver.make(FIRST.min(hosts))?;
+            driver.ask_for(0..FIRST.min(hosts))?;
+            driver.run(args.load_core, rate, Arc::clone(&churn), false);
             for round in 0..rounds {
                 bench.round(STILL, round, &progress)?;
             }
             eprintln!("until {hosts} are live and the first ones go");
             churn.store(true, Ordering::Relaxed);
-            driver.run(args.load_core, rate, Arc::clone(&churn), false);
             let enough = hosts as u64 * 9 / 10;
             bench
                 .gateway
@@ -179,6 +186,8 @@ pub(crate) fn run(args: &args::Churn) -> Result<()> {
     churn.store(false, Ordering::Relaxed);
     thread::park_timeout(SETTLING);
     bench.closed(args.kind, &watched);
+    let each = bench.spent.micros / bench.spent.changes.max(1.0);
+    bench.record.add("main thread µs a change, over all rounds", "sandgate", hosts, args.kind.name(), 0, each);
     let failed = progress.failed.load(Ordering::Relaxed) as f64;
     bench.record.add("failed first requests", "sandgate", hosts, args.kind.name(), 0, failed);
     bench.record.summarise();
@@ -206,6 +215,14 @@ struct Bench {
     steady_rate: u32,
     /// What the main thread does without churn, a second.
     idle_nanos: f64,
+    spent: Spent,
+}
+
+/// What all rounds with churn took together.
+#[derive(Default)]
+struct Spent {
+    micros: f64,
+    changes: f64,
 }
 
 impl Bench {
@@ -229,6 +246,8 @@ impl Bench {
             let batches = (after.batches - before.batches) as f64;
             let micros = (after.main_thread_micros - before.main_thread_micros) as f64;
             let more = (cpu - self.idle_nanos * seconds).max(0.0) / 1e3;
+            self.spent.micros += more;
+            self.spent.changes += changes;
             self.add("live hosts", condition, round, after.hosts as f64);
             self.add("hosts added a second", condition, round, (after.added - before.added) as f64 / seconds);
             self.add(

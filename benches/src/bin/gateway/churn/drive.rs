@@ -23,6 +23,8 @@ const STEP: Duration = Duration::from_millis(5);
 /// Pushes that are under way at a time.
 const PIPELINE: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection that was silent for this long is not used again.
+const SILENT: Duration = Duration::from_secs(2);
 /// A sandbox is not deleted before so many came after it: its first request is answered by then.
 const YOUNG: usize = 2_000;
 /// The letter of these sandboxes' IDs.
@@ -97,9 +99,7 @@ impl Driver {
     pub(super) fn run(mut self, core: usize, rate: u32, churn: Arc<AtomicBool>, delete: bool) {
         thread::spawn(move || {
             let progress = Arc::clone(&self.progress);
-            // The receiver ends a connection that was silent for long.
-            let begun = pin(core).and_then(|()| self.push.connect_anew());
-            if let Err(failure) = begun.and_then(|()| self.keep_pace(rate, &churn, delete)) {
+            if let Err(failure) = pin(core).and_then(|()| self.keep_pace(rate, &churn, delete)) {
                 progress.give_up(&failure);
             }
         });
@@ -203,18 +203,15 @@ struct Push {
     unread: Vec<u8>,
     unsent: String,
     unanswered: usize,
+    answered_at: Instant,
     version: u64,
 }
 
 impl Push {
     fn new(port: u16) -> Result<Self> {
-        let stream = connect(port)?;
-        Ok(Self { port, stream, unread: Vec::new(), unsent: String::new(), unanswered: 0, version: 1 })
-    }
-
-    fn connect_anew(&mut self) -> Result<()> {
-        self.stream = connect(self.port)?;
-        Ok(())
+        let (stream, answered_at) = (connect(port)?, Instant::now());
+        let (unread, unsent) = (Vec::new(), String::new());
+        Ok(Self { port, stream, unread, unsent, unanswered: 0, answered_at, version: 1 })
     }
 
     fn running(&mut self, number: usize) -> Result<()> {
@@ -239,6 +236,13 @@ impl Push {
 
     /// Sends what is unsent and waits for every answer.
     fn settle(&mut self) -> Result<()> {
+        if self.unanswered == 0 {
+            return Ok(());
+        }
+        // The receiver ends a connection that was silent for long.
+        if self.answered_at.elapsed() > SILENT {
+            self.stream = connect(self.port)?;
+        }
         self.stream.write_all(std::mem::take(&mut self.unsent).as_bytes()).doing("pushing")?;
         for _ in 0..std::mem::take(&mut self.unanswered) {
             let response = read_answer(&mut self.stream, &mut self.unread)?;
@@ -246,6 +250,7 @@ impl Push {
                 return Err(Failure::Asked(format!("a push was answered with {}", response.status)));
             }
         }
+        self.answered_at = Instant::now();
         Ok(())
     }
 }
