@@ -187,7 +187,14 @@ pub(crate) fn run(args: &args::Churn) -> Result<()> {
     thread::park_timeout(SETTLING);
     bench.closed(args.kind, &watched);
     let each = bench.spent.micros / bench.spent.changes.max(1.0);
-    bench.record.add("main thread µs a change, over all rounds", "sandgate", hosts, args.kind.name(), 0, each);
+    bench.record.add(
+        "main thread µs a change, over all rounds",
+        "sandgate",
+        hosts,
+        args.kind.name(),
+        0,
+        each,
+    );
     let failed = progress.failed.load(Ordering::Relaxed) as f64;
     bench.record.add("failed first requests", "sandgate", hosts, args.kind.name(), 0, failed);
     bench.record.summarise();

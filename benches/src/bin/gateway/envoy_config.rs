@@ -14,8 +14,7 @@ const SHIPPED: &str = include_str!("../../../../envoy/config/gateway.yaml");
 const SETTINGS: &str = include_str!("../../../../envoy/config/gateway.schema.json");
 const LISTENER: &str = "/static_resources/listeners/0";
 const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-const ROUTES: &str =
-    "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
+const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
 pub(crate) const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config/extension_config/value";
 const CLUSTERS: &str = "/static_resources/clusters";
 /// The listener's name in the shipped config.
@@ -99,7 +98,8 @@ pub(crate) fn render(between: &Between<'_>, cell: Cell, upstream: u16) -> Result
         clusters.push(processor(*port));
     }
     *at(&mut config, CLUSTERS)? = Value::Array(clusters);
-    let refused = cell.asked.refused() && matches!(between, Between::Nothing | Between::Noop { .. } | Between::Floor { .. });
+    let refused = cell.asked.refused()
+        && matches!(between, Between::Nothing | Between::Noop { .. } | Between::Floor { .. });
     let action = if refused {
         ("direct_response", json!({ "status": 502, "body": { "inline_string": REFUSAL } }))
     } else {
