@@ -1,12 +1,13 @@
 # Two commands: `make run` (the gateway with two demo sandboxes) and `make test` (everything CI checks).
-# Each installs what it needs. Caches live outside the tree: $SANDGATE_CACHE, else ~/.cache/sandgate.
+# Each installs what it needs. Caches live outside the tree: $SANDGATE_CACHE, else ~/.cache/sandgate. `make clean` empties this tree's.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 export SANDGATE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/sandgate
-export CARGO_TARGET_DIR ?= $(SANDGATE_CACHE)/target
+# A folder for each tree: cargo takes what another checkout has built for this one's if no file here is newer, whatever it says.
+export CARGO_TARGET_DIR ?= $(SANDGATE_CACHE)/target/$(shell printf %s '$(CURDIR)' | cksum | cut -d' ' -f1)
 
 BUILT := $(CARGO_TARGET_DIR)
 export SANDGATE_MODULE := $(BUILT)/release/libsandgate.so
@@ -106,5 +107,8 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
-.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny
+clean: ## Forget what was built from this tree
+	cargo clean
+
+.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:
