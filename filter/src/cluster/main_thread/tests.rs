@@ -193,6 +193,11 @@ impl World {
     /// A request wants the host of a sandbox: what it is told in the end.
     fn want(&self, name: &str) -> Arc<AtomicU64> {
         let told = Arc::new(AtomicU64::new(0));
+        self.want_by(name, Held(Arc::clone(&told)));
+        told
+    }
+
+    fn want_by(&self, name: &str, held: impl EnvoyHttpFilterScheduler + 'static) {
         let table = self.shared.reader().pin();
         let route = table.get(name).expect("in the table");
         self.shared.want(Want {
@@ -201,9 +206,17 @@ impl World {
             id: name.into(),
             socket: Socket::default(),
             since: Instant::now(),
-            waker: Waker::new(Box::new(Held(Arc::clone(&told)))),
+            waker: Waker::new(Box::new(held)),
         });
-        told
+    }
+}
+
+/// Waits for what other threads do.
+fn until(done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !done() {
+        assert!(Instant::now() < deadline, "it never comes");
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 
@@ -257,7 +270,33 @@ fn after_changes_were_missed_every_host_is_held_against_the_table() {
     let told = [world.want("moved"), world.want("replaced")];
     world.settle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80", "10.0.0.40:80", "10.0.0.5:80"]);
-    assert!(told.iter().all(|told| told.load(Ordering::Relaxed) == DECIDE_AGAIN));
+    until(|| told.iter().all(|told| told.load(Ordering::Relaxed) == DECIDE_AGAIN));
+}
+
+#[test]
+fn those_whose_hosts_come_together_go_on_one_after_the_other_and_without_the_main_thread() {
+    /// A request that remembers when it went on.
+    struct Goes(Arc<Mutex<Vec<Instant>>>);
+
+    impl EnvoyHttpFilterScheduler for Goes {
+        fn commit(&self, _event_id: u64) {
+            self.0.lock().expect("moments").push(Instant::now());
+        }
+    }
+
+    let (mut world, moments) = (World::new(100), Arc::<Mutex<Vec<Instant>>>::default());
+    world.observe("one", "u1", State::Running, 1);
+    for _ in 0..40 {
+        world.want_by("one", Goes(Arc::clone(&moments)));
+    }
+    world.run();
+    let gone_on = || moments.lock().expect("moments").clone();
+    assert!(!gone_on().is_empty(), "the first ones go at once");
+    until(|| gone_on().len() == 40);
+    // Time can only make this longer: five of forty at a time at most, a millisecond after one another.
+    let moments = gone_on();
+    let took = moments[39] - moments[0];
+    assert!(took > Duration::from_millis(5), "all within {took:?}");
 }
 
 #[test]
