@@ -6,11 +6,9 @@
 //!
 //! So both are done in batches, and a batch is worth waiting for. Alone, a change is made at once. The more there are, the
 //! longer the next batch waits, within bounds: an addition holds a request up, and a removal has to close the connections of
-//! a sandbox that is gone within a tenth of a second. Requests that were held for one batch go on together, and the worker
-//! that they are on serves nobody else meanwhile: another reason why a batch of additions is not waited for longer. How long
-//! one of removals is waited for depends on the hosts that are live, for that is what makes a small one dear. A backlog,
-//! which a longer wait would not make cheaper, is worked off batch by batch with only as much rest between as lets others
-//! have the thread.
+//! a sandbox that is gone within a tenth of a second. How long a batch of removals is waited for depends on the hosts that
+//! are live, for that is what makes a small one dear. A backlog, which a longer wait would not make cheaper, is worked off
+//! batch by batch with only as much rest between as lets others have the thread.
 
 use std::time::{Duration, Instant};
 
@@ -29,7 +27,7 @@ const ADD: Pause = Pause { factor: 4, most: Duration::from_millis(8) };
 const ADD_BACKLOG: Pause = Pause { factor: 10, most: Duration::from_millis(5) };
 /// A batch of removals waits for this long for each live host: twenty times what it takes for it.
 const REMOVE_EACH: Duration = Duration::from_nanos(500);
-const REMOVE_MOST: Duration = Duration::from_millis(50);
+const REMOVE_MOST: Duration = Duration::from_millis(40);
 /// Where a request waits for the address.
 const REMOVE_WANTED: Duration = Duration::from_millis(20);
 /// It waits at least so much, whatever it took.

@@ -4,25 +4,17 @@
 //! with the answer, so that files are not what runs out.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-
-use crate::failure::{Doing as _, Result};
-use crate::message;
+use crate::failure::Result;
 use crate::process::pin;
+use crate::upstream::{Habits, Server};
 
 /// One in so many keeps its connection.
 pub(super) const KEPT: usize = 5;
-const LISTENER: u64 = 0;
-const KEEPS: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
-const CLOSES: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n";
 
 /// 127.16.0.1 and on: each sandbox that ever was has its own.
 pub(super) fn address(number: usize) -> Ipv4Addr {
@@ -92,119 +84,50 @@ impl Watched {
 
 /// Starts them on a core; gives their port. The thread ends with the process.
 pub(super) fn start(core: usize, first: usize, watched: Watched) -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).doing("listening")?;
-    listener.set_nonblocking(true).doing("not blocking")?;
-    let port = listener.local_addr().doing("asking for the port")?.port();
-    let poll = epoll::create(CreateFlags::CLOEXEC).doing("polling")?;
-    epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).doing("polling")?;
-    let mut server = Server { poll, connections: HashMap::new(), next: LISTENER + 1, first, watched };
+    let mut server = Server::new(Chosen { first, watched })?;
+    let port = server.port()?;
     thread::spawn(move || {
-        let served = pin(core).and_then(|()| server.serve(&listener));
-        if let Err(failure) = served {
-            eprintln!("the sandboxes ended: {failure}");
-        }
+        let Err(failure) = pin(core).and_then(|()| server.serve());
+        eprintln!("the sandboxes ended: {failure}");
     });
     Ok(port)
 }
 
-struct Connection {
-    stream: TcpStream,
-    address: Ipv4Addr,
-    begun: Vec<u8>,
-}
-
-struct Server {
-    poll: OwnedFd,
-    connections: HashMap<u64, Connection>,
-    next: u64,
-    /// Those before this one keep no connection, whatever their number is.
+/// Some keep their connection, and are watched.
+struct Chosen {
+    /// Those before this one keep none, whatever their number is.
     first: usize,
     watched: Watched,
 }
 
-impl Server {
-    fn keeps(&self, address: Ipv4Addr) -> bool {
-        keeps(number(address)) && number(address) >= self.first
+impl Habits for Chosen {
+    type Memory = Ipv4Addr;
+
+    fn opened(&mut self, stream: &TcpStream) -> Option<Ipv4Addr> {
+        let Ok(SocketAddr::V4(local)) = stream.local_addr() else { return None };
+        if self.keeps(local.ip()) {
+            self.watched.opened(*local.ip());
+        }
+        Some(*local.ip())
     }
 
-    fn serve(&mut self, listener: &TcpListener) -> Result<()> {
-        let mut events = Vec::with_capacity(256);
-        loop {
-            events.clear();
-            match epoll::wait(&self.poll, spare_capacity(&mut events), None) {
-                Err(rustix::io::Errno::INTR) => continue,
-                other => other.doing("polling")?,
-            };
-            for event in &events {
-                match event.data.u64() {
-                    LISTENER => self.accept(listener)?,
-                    token => self.answer(token),
-                }
-            }
-        }
+    fn keeps(&self, address: &Ipv4Addr) -> bool {
+        keeps(number(*address)) && number(*address) >= self.first
     }
 
-    fn accept(&mut self, listener: &TcpListener) -> Result<()> {
-        loop {
-            let (stream, peer) = match listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error).doing("accepting"),
-            };
-            let Ok(SocketAddr::V4(local)) = stream.local_addr() else { continue };
-            if !matches!(peer.ip(), IpAddr::V4(ip) if ip.is_loopback()) {
-                continue;
-            }
-            stream.set_nonblocking(true).doing("not blocking")?;
-            // Fails only for a peer that has gone.
-            let _ = stream.set_nodelay(true);
-            let token = self.next;
-            self.next += 1;
-            epoll::add(&self.poll, &stream, EventData::new_u64(token), EventFlags::IN).doing("polling")?;
-            let address = *local.ip();
-            if self.keeps(address) {
-                self.watched.opened(address);
-            }
-            self.connections.insert(token, Connection { stream, address, begun: Vec::new() });
+    fn closed(&mut self, address: Ipv4Addr) {
+        if self.keeps(&address) {
+            self.watched.closed(address);
         }
-    }
-
-    fn answer(&mut self, token: u64) {
-        let Some(address) = self.connections.get(&token).map(|connection| connection.address) else { return };
-        let keeps = self.keeps(address);
-        let Some(connection) = self.connections.get_mut(&token) else { return };
-        if !connection.answer(keeps) {
-            self.connections.remove(&token);
-            if keeps {
-                self.watched.closed(address);
-            }
-        }
-    }
-}
-
-impl Connection {
-    /// Answers what is there. `false` when the connection is over.
-    fn answer(&mut self, keeps: bool) -> bool {
-        let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => return false,
-            Ok(length) => self.begun.extend_from_slice(&buffer[..length]),
-            Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        }
-        while let Some(length) = message::request(&self.begun) {
-            self.begun.drain(..length);
-            if self.stream.write_all(if keeps { KEEPS } else { CLOSES }).is_err() || !keeps {
-                return false;
-            }
-        }
-        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+
     use super::*;
+    use crate::message;
 
     fn until(mut ready: impl FnMut() -> bool) {
         for _ in 0..10_000 {
