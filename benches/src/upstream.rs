@@ -33,13 +33,10 @@ pub trait Habits {
     fn closed(&mut self, memory: Self::Memory);
 }
 
-/// All connections are kept, or all end with their first answer.
-pub struct Alike {
-    /// Whether they are kept.
-    pub keep: bool,
-}
+/// Every connection is kept.
+struct KeepAll;
 
-impl Habits for Alike {
+impl Habits for KeepAll {
     type Memory = ();
 
     fn opened(&mut self, _stream: &TcpStream) -> Option<()> {
@@ -47,18 +44,18 @@ impl Habits for Alike {
     }
 
     fn keeps(&self, (): &()) -> bool {
-        self.keep
+        true
     }
 
     fn closed(&mut self, (): ()) {}
 }
 
-/// Serves until it is killed, and says its port first. With `close`, every connection ends with its first answer.
+/// Serves until it is killed, and says its port first. Connections are kept.
 ///
 /// # Errors
 /// When it cannot listen, or not go on.
-pub fn serve(close: bool) -> Result<()> {
-    let mut server = Server::new(Alike { keep: !close })?;
+pub fn serve() -> Result<()> {
+    let mut server = Server::new(KeepAll)?;
     println!("{}", server.port()?);
     match server.serve()? {}
 }

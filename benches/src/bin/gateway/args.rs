@@ -51,10 +51,7 @@ pub(crate) enum Command {
         args: Vec<OsString>,
     },
     #[command(name = "__upstream", hide = true)]
-    Upstream {
-        #[arg(long)]
-        close: bool,
-    },
+    Upstream,
     #[command(name = "__extproc", hide = true)]
     Extproc { routes: PathBuf },
     #[command(name = "__open-loop", hide = true)]

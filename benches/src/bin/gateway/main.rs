@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Pinned { core, parent, program, args } => {
             Err(process::become_pinned(core, parent, &program, &args))
         }
-        Command::Upstream { close } => upstream::serve(close),
+        Command::Upstream => upstream::serve(),
         Command::Extproc { routes } => peers::serve_extproc(&routes),
         Command::OpenLoop { rate, questions } => {
             asked(&questions).and_then(|questions| open_loop::run(&questions, rate)).and_then(say)

@@ -97,7 +97,7 @@ fn main() -> ExitCode {
         Bench::Pinned { core, parent, program, args } => {
             Err(process::become_pinned(core, parent, &program, &args))
         }
-        Bench::Upstream => upstream::serve(false),
+        Bench::Upstream => upstream::serve(),
         Bench::Sink => sink::serve(),
         Bench::OpenLoop { rate, questions } => generate(&questions, rate),
     };
