@@ -7,8 +7,9 @@
 //! Each live object claims one ID. Among the claimants of an ID at most one is shown to readers, under the ID; the others are displaced.
 //! If none of them refuses to share it ([`Clash`](crate::Clash)), the shown one is served: the last to claim it, until it leaves, and then
 //! nobody. If one refuses, and there are several, the ID is ambiguous: one is shown, marked so, and stands for all; which one is a matter
-//! of keys and not of arrival. When only one remains of an ambiguous ID, it is served, without a word from its source. When several remain
-//! and those who refused are gone, nobody is, until one of them claims it anew: as after any other loss.
+//! of keys and not of arrival. It stays so, also when those who refused are gone, until only one remains, which is then served without a
+//! word from its source, or until one of those who would share it claims it anew. So what is left of an ambiguous ID does not depend on the
+//! order in which the others went.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -269,13 +270,12 @@ impl Table {
         }
     }
 
-    /// Decides anew about an ID that is or was ambiguous and whose claimants, all of them, are displaced. Nobody is served while there are
-    /// two and one refuses; the only one that remains is; and where several remain of which none refuses, nobody has the ID until one of
-    /// them claims it anew.
+    /// Decides anew about an ID that is or was ambiguous and whose claimants, all of them, are displaced: of several none is served, and the
+    /// only one that remains is.
     fn settle(&mut self, shared: &Shared, served: &PinnedMap<'_>, shown: Option<&Route>, id: &[u8]) {
         let displaced = &mut self.records.displaced;
         let several = displaced.count(id) > 1;
-        let new = if several && !displaced.any_refuses(id) { None } else { displaced.take_first(id) };
+        let new = displaced.take_first(id);
         self.show(shared, served, shown, new.map(|new| new.marked(several)));
     }
 

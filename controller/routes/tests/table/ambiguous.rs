@@ -125,10 +125,41 @@ fn when_only_those_remain_who_would_share_the_next_claim_serves() {
     table.writer.apply(sandbox("c").called("x").refusing().at(1));
     assert!(is_ambiguous(&table, "x"));
     table.writer.delete(&key("c"), at(1));
-    assert_eq!(under(&table, "x"), None, "neither is the only one");
-    assert_eq!(table.reader.counts().ambiguous, 0);
+    assert!(is_ambiguous(&table, "x"), "neither is the only one");
     assert_eq!(table.writer.apply(sandbox("a").called("x").at(2)), Outcome::Applied);
     assert_eq!(under(&table, "x").as_deref(), Some("a"));
+    assert_eq!(table.reader.counts().ambiguous, 0);
+}
+
+#[test]
+fn who_is_served_in_the_end_is_no_matter_of_the_order_in_which_the_others_went() {
+    for gone in [["a", "b"], ["b", "a"]] {
+        let table = table();
+        table.writer.apply(sandbox("a").called("x").refusing().at(1));
+        table.writer.apply(sandbox("b").called("x").at(1));
+        table.writer.apply(sandbox("c").called("x").at(1));
+        for name in gone {
+            assert!(is_ambiguous(&table, "x"), "before {name} of {gone:?}");
+            table.writer.delete(&key(name), at(1));
+        }
+        assert_eq!(under(&table, "x").as_deref(), Some("c"), "{gone:?}");
+    }
+}
+
+#[test]
+fn a_list_that_names_none_of_an_ambiguous_id_but_one_leaves_that_one_served() {
+    // Slots are in the order of arrival, keys in that of names: the one who refuses goes first or last.
+    for arrival in [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"]] {
+        let table = table();
+        for name in arrival {
+            let claim = sandbox(name).called("x");
+            table.writer.apply(if name == "a" { claim.refusing() } else { claim }.at(1));
+        }
+        let mut relist = table.writer.begin_relist(everything(), version(9));
+        relist.observe(sandbox("c").called("x").at(1));
+        assert_eq!(relist.commit().deleted, 2);
+        assert_eq!(under(&table, "x").as_deref(), Some("c"), "{arrival:?}");
+    }
 }
 
 #[test]

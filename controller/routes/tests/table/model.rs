@@ -165,9 +165,9 @@ impl Model {
     fn left(&mut self, id: &str, key: &ObjectKey) {
         match self.shown.get(id) {
             Some(Shown::Ambiguous) => match self.claimants(id).as_slice() {
+                [] => drop(self.shown.remove(id)),
                 [one] => drop(self.shown.insert(id.to_owned(), Shown::Served(one.clone()))),
-                _ if self.any_refuses(id) => {}
-                _ => drop(self.shown.remove(id)),
+                _ => {}
             },
             Some(Shown::Served(holder)) if holder == key => drop(self.shown.remove(id)),
             _ => {}
