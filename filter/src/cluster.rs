@@ -46,7 +46,8 @@
 //! identity, because the table had lost it before the main thread heard.
 //!
 //! # When changes come too fast
-//! The table tells of every change through a queue. If it overflows, all hosts are compared with the table.
+//! The table tells of the changes through a queue, but not of those of sandboxes that nobody minds: that have no host, no
+//! request in flight and none that waits ([`host::is_minded`]). If it overflows, all hosts are compared with the table.
 
 mod bell;
 mod host;
@@ -127,7 +128,7 @@ impl ClusterConfig for Config {
         let name = envoy.get_cluster_name();
         let (shared, wants) = Shared::new(name.as_slice(), self.config.clone(), self.gateway.reader.clone());
         // Subscribed before the table is first read, so nothing is missed.
-        let mut changes = self.gateway.subscribe(FEED);
+        let mut changes = self.gateway.subscribe(FEED, main_thread::cares);
         let told = Arc::downgrade(&shared);
         changes.set_waker(move || {
             if let Some(shared) = told.upgrade() {

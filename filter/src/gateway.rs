@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sandgate_routes::{Changes, RouteReader, RouteTable, RouteWriter};
+use sandgate_routes::{Changes, Route, RouteReader, RouteTable, RouteWriter};
 use sandgate_watch::{
     FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
     RefreshStatus, RefreshStatusReader, Settings,
@@ -170,9 +170,13 @@ impl Gateway {
         }
     }
 
-    /// Subscribes to the changes of the table.
-    pub(crate) fn subscribe(&self, capacity: usize) -> Changes {
-        self.writer.subscribe(capacity)
+    /// Subscribes to those changes of the table that somebody cares about, who is asked what an ID was and what it is.
+    pub(crate) fn subscribe(
+        &self,
+        capacity: usize,
+        cares: impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static,
+    ) -> Changes {
+        self.writer.subscribe_where(capacity, cares)
     }
 
     /// What the routes file last did, if there is one.

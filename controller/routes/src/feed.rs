@@ -11,6 +11,10 @@
 //! everything later is in the queue: subscribe or learn of the lag first, read the table second, and nothing is missed. Who reads it takes
 //! an ambiguous route ([`Route::is_ambiguous`]) for none.
 //!
+//! **Who cares about little** ([`RouteWriter::subscribe_where`](crate::RouteWriter::subscribe_where)) says of each change whether it is told. Nothing is copied or queued
+//! of the others, and nobody is woken. Who begins to care about an identity first has its answer changed, under a lock that the answer takes
+//! too, and then reads the table: a change that was not told for want of care is in the table by then.
+//!
 //! **How to wait.** [`Changes::recv_timeout`] blocks a thread; [`Changes::set_waker`] calls back when there is something to take, for an
 //! event loop; [`Changes::try_recv`] does neither.
 
@@ -103,6 +107,8 @@ pub struct Changes {
 }
 
 type Waker = Arc<dyn Fn() + Send + Sync>;
+/// Whether a subscriber is told of a change from one route of an ID to another.
+type Cares = Box<dyn Fn(Option<&Route>, Option<&Route>) -> bool + Send>;
 
 #[derive(Default)]
 struct Inner {
@@ -215,35 +221,47 @@ impl fmt::Debug for Changes {
 /// The writer's end.
 #[derive(Default)]
 pub(crate) struct Feed {
-    queues: Vec<Arc<Queue>>,
+    subscribers: Vec<Subscriber>,
     to_wake: Vec<Waker>,
 }
 
+struct Subscriber {
+    queue: Arc<Queue>,
+    /// None: about everything.
+    cares: Option<Cares>,
+}
+
 impl Feed {
-    pub(crate) fn subscribe(&mut self, capacity: usize) -> Changes {
+    pub(crate) fn subscribe(&mut self, capacity: usize, cares: Option<Cares>) -> Changes {
         self.forget_the_gone();
         let queue =
             Arc::new(Queue { inner: Mutex::default(), arrived: Condvar::new(), capacity: capacity.max(1) });
-        self.queues.push(Arc::clone(&queue));
+        self.subscribers.push(Subscriber { queue: Arc::clone(&queue), cares });
         Changes { queue }
     }
 
     pub(crate) fn has_subscribers(&mut self) -> bool {
-        if !self.queues.is_empty() {
+        if !self.subscribers.is_empty() {
             self.forget_the_gone();
         }
-        !self.queues.is_empty()
+        !self.subscribers.is_empty()
     }
 
-    /// Tells every subscriber. Nothing is copied where there is none.
+    /// Tells every subscriber that cares. Nothing is copied where there is none.
     pub(crate) fn tell(&mut self, old: Option<&Route>, new: Option<&Route>) {
         if !self.has_subscribers() {
             return;
         }
-        let [old, new] = [old, new].map(|route| route.map(|route| Arc::new(route.clone())));
-        let change = Change { old, new };
-        for queue in &self.queues {
-            self.to_wake.extend(queue.push(&change));
+        let mut change = None;
+        for Subscriber { queue, cares } in &self.subscribers {
+            if cares.as_ref().is_some_and(|cares| !cares(old, new)) {
+                continue;
+            }
+            let change = change.get_or_insert_with(|| {
+                let [old, new] = [old, new].map(|route| route.map(|route| Arc::new(route.clone())));
+                Change { old, new }
+            });
+            self.to_wake.extend(queue.push(change));
         }
     }
 
@@ -254,14 +272,14 @@ impl Feed {
 
     // A subscriber that was dropped has left its queue to us alone.
     fn forget_the_gone(&mut self) {
-        self.queues.retain(|queue| Arc::strong_count(queue) > 1);
+        self.subscribers.retain(|subscriber| Arc::strong_count(&subscriber.queue) > 1);
     }
 }
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        for queue in &self.queues {
-            queue.close();
+        for subscriber in &self.subscribers {
+            subscriber.queue.close();
         }
     }
 }

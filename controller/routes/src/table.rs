@@ -285,15 +285,18 @@ impl Table {
         move_by(&shared.counters.routes, old.is_some(), new.is_some());
         move_by(&shared.counters.ambiguous, is_ambiguous(old), is_ambiguous(new.as_ref()));
         let was_served = old.filter(|old| !old.is_ambiguous());
-        let is_served =
-            new.as_ref().filter(|new| !new.is_ambiguous() && self.feed.has_subscribers()).cloned();
+        let now = new.as_ref().map(Route::id_hash);
         match (old, new) {
             (_, Some(new)) => served.insert(new),
             (Some(old), None) => served.remove(old.id_hash()),
             (None, None) => {}
         }
+        if !self.feed.has_subscribers() {
+            return;
+        }
+        let is_served = now.and_then(|hash| served.by_hash(hash)).filter(|new| !new.is_ambiguous());
         if was_served.is_some() || is_served.is_some() {
-            self.feed.tell(was_served, is_served.as_ref());
+            self.feed.tell(was_served, is_served);
         }
     }
 }

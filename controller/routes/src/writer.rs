@@ -6,7 +6,7 @@ use std::{fmt, thread};
 
 use crate::reader::Shared;
 use crate::table::Table;
-use crate::{Changes, ObjectKey, Observation, Outcome, Relist, RouteReader, Scope, Version};
+use crate::{Changes, ObjectKey, Observation, Outcome, Relist, Route, RouteReader, Scope, Version};
 
 // How much a sweep does in all, and before it lets others in.
 const SWEEP: usize = 10_000;
@@ -101,7 +101,17 @@ impl RouteWriter {
 
     /// Subscribes to every later change of a served ID, with a queue of `capacity` changes.
     pub fn subscribe(&self, capacity: usize) -> Changes {
-        self.with(|table, _| table.feed.subscribe(capacity))
+        self.with(|table, _| table.feed.subscribe(capacity, None))
+    }
+
+    /// The same for those who care about some of them: `cares` is asked of what an ID was and what it is, under the writer's lock and when
+    /// readers see the change already. It must be quick, and must not call the writer.
+    pub fn subscribe_where(
+        &self,
+        capacity: usize,
+        cares: impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static,
+    ) -> Changes {
+        self.with(|table, _| table.feed.subscribe(capacity, Some(Box::new(cares))))
     }
 
     /// Runs `change` under the lock and wakes subscribers after it. A panic under the lock would be a bug of ours; the table then goes on

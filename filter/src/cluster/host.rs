@@ -1,9 +1,10 @@
 //! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 
 use super::key::Key;
 
@@ -128,12 +129,31 @@ impl Usage {
     }
 }
 
-/// The usage of every identity that has a host in some cluster. Asked by the main thread, when hosts are made.
-#[derive(Default)]
-pub(crate) struct Usages(std::collections::HashMap<u64, Weak<Usage>, RandomState>);
+static USAGES: Mutex<Usages> = Mutex::new(Usages(HashMap::with_hasher(FixedState::with_seed(0))));
+
+/// The usage of an identity, one for the whole process. The identity [is minded](is_minded) for as long as it is held.
+pub(crate) fn usage(identity: u64) -> Arc<Usage> {
+    lock().of(identity)
+}
+
+/// Whether an identity has a host in some cluster, a request that waits for one, or a request in flight: whether anybody
+/// minds what becomes of it.
+///
+/// Who has just taken its usage and then finds it served in the table is told of whatever happens to it later: the one who
+/// changes the table asks this after the change.
+pub(crate) fn is_minded(identity: u64) -> bool {
+    lock().0.get(&identity).is_some_and(|usage| usage.strong_count() > 0)
+}
+
+fn lock() -> MutexGuard<'static, Usages> {
+    USAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The usage of every identity that somebody minds. Its keys are numbers of our own making.
+struct Usages(HashMap<u64, Weak<Usage>, FixedState>);
 
 impl Usages {
-    pub(crate) fn of(&mut self, identity: u64) -> Arc<Usage> {
+    fn of(&mut self, identity: u64) -> Arc<Usage> {
         if let Some(usage) = self.0.get(&identity).and_then(Weak::upgrade) {
             return usage;
         }
@@ -189,7 +209,7 @@ mod tests {
 
     #[test]
     fn one_identity_has_one_usage_for_as_long_as_somebody_holds_it() {
-        let mut usages = Usages::default();
+        let mut usages = Usages(HashMap::default());
         let (one, other) = (usages.of(1), usages.of(2));
         assert!(Arc::ptr_eq(&one, &usages.of(1)) && !Arc::ptr_eq(&one, &other));
         let before = Arc::downgrade(&one);

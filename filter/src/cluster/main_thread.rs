@@ -10,16 +10,16 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_log_info};
 use sandgate_request::Ending;
-use sandgate_routes::{Change, Changes, Notice};
+use sandgate_routes::{Change, Changes, Notice, Route};
 
-use super::host::{Host, Usages};
+use super::host::{self, Host};
 use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE, Want};
 use super::key::Key;
 use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
@@ -37,7 +37,11 @@ const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 /// The metadata by which Envoy chooses a transport socket.
 const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
 
-static USAGES: Mutex<Option<Usages>> = Mutex::new(None);
+/// Which changes of the table are told: those of sandboxes that have hosts, requests in flight or requests that wait. The
+/// others, which in a large fleet are nearly all, cost the main thread nothing.
+pub(crate) fn cares(before: Option<&Route>, _after: Option<&Route>) -> bool {
+    before.is_some_and(|before| host::is_minded(before.identity()))
+}
 
 pub(crate) struct MainThread {
     shared: Arc<Shared>,
@@ -99,8 +103,10 @@ impl MainThread {
     fn take_wants(&mut self) -> usize {
         let max_wait = self.shared.config().max_wait;
         let mut taken = 0;
-        while let Ok(want) = self.wants.try_recv() {
+        while let Ok(mut want) = self.wants.try_recv() {
             taken += 1;
+            // First, so that what happens to the sandbox after the look at the table below is told.
+            want.waker.mind(host::usage(want.identity));
             // Also for one that finds its host here each time and never on its worker.
             if want.since.elapsed() > max_wait {
                 want.waker.answer(Answer::TooLate);
@@ -271,11 +277,7 @@ impl MainThread {
                 }
                 continue;
             };
-            let usage = {
-                let mut usages = USAGES.lock().unwrap_or_else(PoisonError::into_inner);
-                usages.get_or_insert_default().of(add.identity)
-            };
-            let host = Arc::new(Host::new(add.key, add.identity, usage));
+            let host = Arc::new(Host::new(add.key, add.identity, host::usage(add.identity)));
             self.shared.published().publish(pointer, Arc::clone(&host));
             counts.added.fetch_add(1, Ordering::Relaxed);
             woken.extend(self.book.added(pointer, host, shard, now));

@@ -14,7 +14,7 @@ use sandgate_request::UpstreamConfig;
 use sandgate_routes::RouteReader;
 
 use super::bell::Bell;
-use super::host::Published;
+use super::host::{Published, Usage};
 use super::hosts::Want;
 use super::streams::{self, End};
 
@@ -43,15 +43,24 @@ impl Answer {
 
 /// The way back to a request that waits. It is answered once; one that is dropped is told to decide again, because a
 /// request must not wait for nobody.
-pub(crate) struct Waker(Option<Box<dyn EnvoyHttpFilterScheduler>>);
+pub(crate) struct Waker {
+    scheduler: Option<Box<dyn EnvoyHttpFilterScheduler>>,
+    /// Held so that changes of the sandbox are told while the request waits.
+    minded: Option<Arc<Usage>>,
+}
 
 impl Waker {
     pub(crate) fn new(scheduler: Box<dyn EnvoyHttpFilterScheduler>) -> Self {
-        Self(Some(scheduler))
+        Self { scheduler: Some(scheduler), minded: None }
+    }
+
+    /// The request minds what becomes of the sandbox that has this usage.
+    pub(crate) fn mind(&mut self, usage: Arc<Usage>) {
+        self.minded = Some(usage);
     }
 
     pub(crate) fn answer(mut self, answer: Answer) {
-        if let Some(scheduler) = self.0.take() {
+        if let Some(scheduler) = self.scheduler.take() {
             scheduler.commit(answer as u64);
         }
     }
@@ -59,7 +68,7 @@ impl Waker {
 
 impl Drop for Waker {
     fn drop(&mut self) {
-        if let Some(scheduler) = self.0.take() {
+        if let Some(scheduler) = self.scheduler.take() {
             scheduler.commit(Answer::DecideAgain as u64);
         }
     }

@@ -39,7 +39,7 @@ fn tell(feed: &mut Feed, number: u64) {
 fn a_change_says_what_became_of_the_identity() {
     let (a1, a2, b) = (route(1, 1), route(2, 1), route(3, 2));
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(8);
+    let mut changes = feed.subscribe(8, None);
     for (old, new) in [(None, Some(&a1)), (Some(&a1), Some(&a2)), (Some(&a2), Some(&b)), (Some(&b), None)] {
         feed.tell(old, new);
     }
@@ -55,7 +55,7 @@ fn a_change_says_what_became_of_the_identity() {
 #[test]
 fn a_subscriber_that_falls_behind_is_told_how_far_and_then_goes_on() {
     let mut feed = Feed::default();
-    let (mut slow, mut quick) = (feed.subscribe(3), feed.subscribe(100));
+    let (mut slow, mut quick) = (feed.subscribe(3, None), feed.subscribe(100, None));
     for number in 1..=5 {
         tell(&mut feed, number);
     }
@@ -69,7 +69,7 @@ fn a_subscriber_that_falls_behind_is_told_how_far_and_then_goes_on() {
 #[test]
 fn a_full_queue_is_not_a_lag() {
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(3);
+    let mut changes = feed.subscribe(3, None);
     for number in 1..=3 {
         tell(&mut feed, number);
     }
@@ -79,7 +79,7 @@ fn a_full_queue_is_not_a_lag() {
 #[test]
 fn a_waker_is_called_when_there_is_something_where_there_was_nothing() {
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(2);
+    let mut changes = feed.subscribe(2, None);
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let woken = || calls.load(Ordering::SeqCst);
@@ -104,7 +104,7 @@ fn a_waker_is_called_when_there_is_something_where_there_was_nothing() {
 #[test]
 fn a_waiting_subscriber_is_woken_by_a_change_and_by_the_end() {
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(2);
+    let mut changes = feed.subscribe(2, None);
     let waiter = thread::spawn(move || {
         let first = version(changes.recv_timeout(Duration::from_secs(60)));
         (first, version(changes.recv_timeout(Duration::from_secs(60))))
@@ -117,7 +117,7 @@ fn a_waiting_subscriber_is_woken_by_a_change_and_by_the_end() {
 #[test]
 fn waiting_ends_in_time() {
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(2);
+    let mut changes = feed.subscribe(2, None);
     assert_eq!(version(changes.recv_timeout(Duration::from_millis(1))), "nothing");
     assert_eq!(version(changes.recv_timeout(Duration::ZERO)), "nothing");
     tell(&mut feed, 1);
@@ -127,7 +127,7 @@ fn waiting_ends_in_time() {
 #[test]
 fn what_is_queued_comes_before_the_end() {
     let mut feed = Feed::default();
-    let mut changes = feed.subscribe(2);
+    let mut changes = feed.subscribe(2, None);
     tell(&mut feed, 1);
     drop(feed);
     assert_eq!(version(changes.try_recv()), "1");
@@ -136,12 +136,40 @@ fn what_is_queued_comes_before_the_end() {
 }
 
 #[test]
+fn who_cares_about_little_is_told_and_woken_of_that_alone() {
+    let mut feed = Feed::default();
+    let all = feed.subscribe(8, None);
+    let mut some = feed.subscribe(
+        2,
+        Some(Box::new(|old, new| {
+            let is_two = |route: Option<&Route>| route.is_some_and(|route| route.identity() == 2);
+            is_two(old) || is_two(new)
+        })),
+    );
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    some.set_waker(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    });
+    for number in 1..=5 {
+        tell(&mut feed, number);
+    }
+    assert_eq!((version(some.try_recv()).as_str(), calls.load(Ordering::SeqCst)), ("nothing", 0));
+    feed.tell(Some(&route(5, 1)), Some(&route(6, 2)));
+    feed.tell(Some(&route(6, 2)), Some(&route(7, 3)));
+    feed.take_wakers().iter().for_each(|waker| waker());
+    assert_eq!([some.try_recv(), some.try_recv(), some.try_recv()].map(version), ["6", "7", "nothing"]);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert_eq!(all.queue.lock().changes.len(), 7);
+}
+
+#[test]
 fn a_dropped_subscriber_is_forgotten() {
     let mut feed = Feed::default();
-    let kept = feed.subscribe(2);
-    drop(feed.subscribe(2));
+    let kept = feed.subscribe(2, None);
+    drop(feed.subscribe(2, None));
     assert!(feed.has_subscribers());
-    assert_eq!(feed.queues.len(), 1);
+    assert_eq!(feed.subscribers.len(), 1);
     drop(kept);
     assert!(!feed.has_subscribers());
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_host_health as Health;
@@ -140,7 +141,7 @@ impl World {
         writer.set_ready();
         let config = UpstreamConfig::parse(br#"{"on-delete":"end","on-pause":"finish"}"#).expect("a config");
         let (shared, wants) = Shared::new(b"sandbox", config, reader);
-        let changes = writer.subscribe(feed);
+        let changes = writer.subscribe_where(feed, cares);
         let main_thread = MainThread::new(&shared, wants, changes);
         Self { writer, shared, main_thread, envoy: Envoy::default(), version: 0 }
     }
@@ -318,6 +319,85 @@ fn those_who_wait_for_what_is_gone_are_told_also_when_the_change_was_missed() {
     world.run();
     assert_eq!(told.load(Ordering::Relaxed), DECIDE_AGAIN);
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn of_sandboxes_that_nobody_asks_for_the_main_thread_hears_nothing() {
+    let mut world = World::new(100);
+    for state in [State::Running, State::Paused, State::Running] {
+        world.observe("one", "u1", state, 1);
+    }
+    world.observe("one", "another", State::Running, 2);
+    world.delete("one");
+    assert!(world.main_thread.changes.try_recv().is_none());
+    world.run();
+    assert_eq!(world.envoy.barriers.load(Ordering::Relaxed), 0, "no worker was asked to end anything");
+}
+
+#[test]
+fn who_waits_for_a_host_is_told_that_its_sandbox_is_gone() {
+    let mut world = World::new(100);
+    for (name, last) in [("one", 1), ("two", 2)] {
+        world.observe(name, name, State::Running, last);
+    }
+    // The first batch was just made, so that the next one is waited for.
+    world.want("one");
+    world.run();
+    let told = world.want("two");
+    world.main_thread.take_wants();
+    assert_eq!(told.load(Ordering::Relaxed), 0);
+    world.delete("two");
+    world.main_thread.take_changes();
+    assert_eq!(told.load(Ordering::Relaxed), DECIDE_AGAIN);
+    world.settle();
+    assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"]);
+}
+
+#[test]
+fn requests_that_outlive_their_host_end_with_their_sandbox_all_the_same() {
+    let mut world = World::new(100);
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    world.settle();
+    // What a request in flight holds.
+    let pointer = *world.envoy.hosts.lock().expect("hosts").keys().next().expect("a host");
+    let in_flight = world.shared.published().get(pointer).expect("its host");
+    world.observe("one", "u1", State::Paused, 1);
+    world.settle();
+    assert_eq!((world.envoy.addresses().len(), world.shared.counts.ended.load(Ordering::Relaxed)), (0, 0));
+    world.delete("one");
+    world.settle();
+    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 1);
+    drop(in_flight);
+    world.observe("one", "u2", State::Running, 1);
+    world.delete("one");
+    assert!(world.main_thread.changes.try_recv().is_none(), "nobody minds the next one");
+}
+
+#[test]
+fn a_sandbox_that_goes_just_as_its_host_is_wanted_leaves_none_behind() {
+    const ROUNDS: usize = if cfg!(miri) { 10 } else { 1_500 };
+    let mut world = World::new(100);
+    for round in 0..ROUNDS {
+        world.observe("one", &format!("u{round}"), State::Running, 1);
+        world.want("one");
+        let writer = world.writer.clone();
+        let version = (world.version + 1).to_string().parse().expect("a version");
+        world.version += 1;
+        let begin = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                // At another moment each time.
+                (0..round % 300).for_each(|_| std::hint::spin_loop());
+                writer.delete(&World::key("one"), Some(version))
+            });
+            begin.wait();
+            world.main_thread.run(&world.envoy);
+        });
+        world.settle();
+        assert_eq!(world.envoy.addresses(), Vec::<String>::new(), "round {round}");
+    }
 }
 
 #[test]
