@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use sandgate_tests::{Gateway, Sandbox, WebSocket, replace_by_rename, route, routes};
+use sandgate_tests::{Gateway, Reply, Sandbox, WebSocket, replace_by_rename, route, routes};
 use serde_json::json;
+use tokio::task::JoinHandle;
 
 use crate::support::{ask, assert_refused, demo, sandbox};
 
@@ -16,6 +17,17 @@ fn delete(gateway: &Gateway) {
 
 fn pause(gateway: &Gateway, demo: &Sandbox) {
     replace_by_rename(&gateway.routes_file(), &routes([route("demo").ip(demo.ip()).state("paused")]));
+}
+
+/// A request that the sandbox has begun to answer and does not end.
+async fn hold(gateway: &Gateway, demo: &Sandbox) -> JoinHandle<Reply> {
+    let mut client = gateway.client().await;
+    let held =
+        tokio::spawn(
+            async move { client.send(ask("default--demo").path("/slow")).await.expect("an answer") },
+        );
+    demo.holding(1).await;
+    held
 }
 
 /// Opens connections on every worker, so that each has some in its pools.
@@ -65,12 +77,7 @@ async fn unused_connections_of_every_worker_close_when_the_sandbox_is_deleted_pa
 #[tokio::test]
 async fn a_request_in_flight_to_a_deleted_sandbox_is_a_503_at_once() {
     let (demo, gateway) = demo().await;
-    let mut client = gateway.client().await;
-    let held =
-        tokio::spawn(
-            async move { client.send(ask("default--demo").path("/slow")).await.expect("an answer") },
-        );
-    demo.holding(1).await;
+    let held = hold(&gateway, &demo).await;
     delete(&gateway);
     let reply = held.await.expect("no panic");
     assert_eq!((reply.status, &reply.json()["reason"]), (503, &json!("sandbox_gone")));
@@ -127,12 +134,7 @@ async fn a_websocket_and_a_request_of_a_paused_sandbox_finish_and_new_ones_are_r
     let (demo, gateway) = demo().await;
     let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
     assert_eq!(socket.next().await.as_deref(), Some("demo"));
-    let mut client = gateway.client().await;
-    let held =
-        tokio::spawn(
-            async move { client.send(ask("default--demo").path("/slow")).await.expect("an answer") },
-        );
-    demo.holding(1).await;
+    let held = hold(&gateway, &demo).await;
     pause(&gateway, &demo);
     gateway.generation(2).await;
     assert_refused(&gateway, &gateway.send(ask("default--demo")).await, 502, "sandbox_not_running").await;
@@ -152,6 +154,23 @@ async fn a_websocket_and_a_request_of_a_paused_sandbox_finish_and_new_ones_are_r
     socket.send("and still").await;
     assert_eq!(socket.next().await.as_deref(), Some("and still"));
     socket.close().await;
+}
+
+#[tokio::test]
+async fn what_outlived_the_host_of_a_paused_sandbox_ends_when_the_sandbox_is_deleted() {
+    let (demo, gateway) = demo().await;
+    let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
+    assert_eq!(socket.next().await.as_deref(), Some("demo"));
+    let held = hold(&gateway, &demo).await;
+    pause(&gateway, &demo);
+    gateway
+        .until("the host is gone", async || {
+            (gateway.cluster_status("sandbox").await["hosts"] == 0).then_some(())
+        })
+        .await;
+    delete(&gateway);
+    assert_eq!(held.await.expect("no panic").json()["reason"], json!("sandbox_gone"));
+    assert_eq!(socket.next().await, None);
 }
 
 #[tokio::test]
