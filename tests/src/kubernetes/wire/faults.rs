@@ -1,7 +1,6 @@
 //! What the wire is told to spoil, and what it has seen.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use http::{Method, Request, StatusCode};
 use tokio::sync::watch;
@@ -49,11 +48,10 @@ pub enum Fault {
     CutMidLine,
     /// The next line has bytes in it that no JSON has.
     Garble,
-    /// Every line comes this much later.
-    Delay(Duration),
     /// Every byte comes alone.
     Dribble,
-    /// Nothing passes any more, and the connection stays. What is held back comes after [`Wire::clear`](super::Wire::clear).
+    /// Nothing passes any more, and the connection stays. What is held back comes after [`Wire::clear`](super::Wire::clear). Where it is
+    /// to happen once, one line comes late: when the next one is behind it, or after that too.
     Stall,
     /// Requests get no answer at all, not even its head, and the connection stays.
     Silence,

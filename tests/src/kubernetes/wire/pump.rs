@@ -34,8 +34,6 @@ pub(super) async fn pump(
                     return gateway.abort(Failure::other("cut in the middle of a line"));
                 }
                 Some(Fault::Garble) => lines.garble_first(),
-                // Not a wait for something to happen: time is what this fault is made of.
-                Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
                 Some(Fault::Dribble) => {
                     for at in 0..line.len() {
                         if gateway.send_data(line.slice(at..=at)).await.is_err() {

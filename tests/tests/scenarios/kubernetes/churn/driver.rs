@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use sandgate_tests::kubernetes::{ApiServer, Ask, Fault, Object, Wire};
 
@@ -191,7 +190,7 @@ impl Driver {
             0 => Fault::Cut,
             1 => Fault::CutMidLine,
             2 => Fault::Garble,
-            3 => Fault::Delay(Duration::from_millis(30)),
+            3 => Fault::Stall,
             // The server has forgotten: the scope lists anew while its objects change.
             _ => Fault::ErrorEvent(410),
         };
