@@ -249,9 +249,6 @@ impl Feed {
 
     /// Tells every subscriber that cares. Nothing is copied where there is none.
     pub(crate) fn tell(&mut self, old: Option<&Route>, new: Option<&Route>) {
-        if !self.has_subscribers() {
-            return;
-        }
         let mut change = None;
         for Subscriber { queue, cares } in &self.subscribers {
             if cares.as_ref().is_some_and(|cares| !cares(old, new)) {

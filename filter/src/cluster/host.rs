@@ -1,4 +1,5 @@
-//! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
+//! One host, as the main thread and the workers share it; the table by which a worker learns whose a host is; and what each
+//! sandbox has in use, by which the route table's writer learns whether anybody minds what becomes of it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};

@@ -30,6 +30,20 @@ async fn hold(gateway: &Gateway, demo: &Sandbox) -> JoinHandle<Reply> {
     held
 }
 
+async fn web_socket(gateway: &Gateway) -> WebSocket {
+    let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
+    assert_eq!(socket.next().await.as_deref(), Some("demo"));
+    socket
+}
+
+async fn host_is_gone(gateway: &Gateway) {
+    gateway
+        .until("the host is gone", async || {
+            (gateway.cluster_status("sandbox").await["hosts"] == 0).then_some(())
+        })
+        .await;
+}
+
 /// Opens connections on every worker, so that each has some in its pools.
 async fn warm(gateway: &Gateway, demo: &Sandbox) {
     gateway
@@ -66,11 +80,7 @@ async fn unused_connections_of_every_worker_close_when_the_sandbox_is_deleted_pa
                 (demo.open_connections() == 0).then_some(())
             })
             .await;
-        gateway
-            .until("the host is gone", async || {
-                (gateway.cluster_status("sandbox").await["hosts"] == 0).then_some(())
-            })
-            .await;
+        host_is_gone(&gateway).await;
     }
 }
 
@@ -118,9 +128,7 @@ async fn the_websockets_of_a_deleted_sandbox_are_closed() {
     let (_demo, gateway) = demo().await;
     let mut sockets = Vec::new();
     for _ in 0..6 {
-        let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
-        assert_eq!(socket.next().await.as_deref(), Some("demo"));
-        sockets.push(socket);
+        sockets.push(web_socket(&gateway).await);
     }
     delete(&gateway);
     for mut socket in sockets {
@@ -132,17 +140,12 @@ async fn the_websockets_of_a_deleted_sandbox_are_closed() {
 #[tokio::test]
 async fn a_websocket_and_a_request_of_a_paused_sandbox_finish_and_new_ones_are_refused() {
     let (demo, gateway) = demo().await;
-    let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
-    assert_eq!(socket.next().await.as_deref(), Some("demo"));
+    let mut socket = web_socket(&gateway).await;
     let held = hold(&gateway, &demo).await;
     pause(&gateway, &demo);
     gateway.generation(2).await;
     assert_refused(&gateway, &gateway.send(ask("default--demo")).await, 502, "sandbox_not_running").await;
-    gateway
-        .until("the host is gone", async || {
-            (gateway.cluster_status("sandbox").await["hosts"] == 0).then_some(())
-        })
-        .await;
+    host_is_gone(&gateway).await;
     socket.send("still there").await;
     assert_eq!(socket.next().await.as_deref(), Some("still there"));
     demo.release(1);
@@ -159,15 +162,10 @@ async fn a_websocket_and_a_request_of_a_paused_sandbox_finish_and_new_ones_are_r
 #[tokio::test]
 async fn what_outlived_the_host_of_a_paused_sandbox_ends_when_the_sandbox_is_deleted() {
     let (demo, gateway) = demo().await;
-    let mut socket = WebSocket::open(gateway.address(), HOST, "/ws", &[]).await.expect("an upgrade");
-    assert_eq!(socket.next().await.as_deref(), Some("demo"));
+    let mut socket = web_socket(&gateway).await;
     let held = hold(&gateway, &demo).await;
     pause(&gateway, &demo);
-    gateway
-        .until("the host is gone", async || {
-            (gateway.cluster_status("sandbox").await["hosts"] == 0).then_some(())
-        })
-        .await;
+    host_is_gone(&gateway).await;
     delete(&gateway);
     assert_eq!(held.await.expect("no panic").json()["reason"], json!("sandbox_gone"));
     assert_eq!(socket.next().await, None);
