@@ -29,23 +29,26 @@ mod bootstrap;
 mod cluster;
 mod common;
 mod http;
+mod network;
 
 pub use bootstrap::*;
 pub use cluster::*;
 pub use common::*;
 pub use http::*;
+pub use network::*;
 
 /// The ABI version this crate speaks, as a C string. Envoy warns when its own differs.
 pub const envoy_dynamic_modules_abi_version: &[u8; 7] = b"v0.2.0\0";
 
 /// Every callback this crate may call, grouped by area.
 #[doc(hidden)]
-pub const CALLBACKS: &[&[&str]] = &[COMMON, HTTP, BOOTSTRAP, CLUSTER];
+pub const CALLBACKS: &[&[&str]] = &[COMMON, HTTP, BOOTSTRAP, CLUSTER, NETWORK];
 
 /// Every hook this crate exports, grouped by extension point. `envoy_dynamic_module_on_program_init` is not among
 /// them: the `declare_*` macros define it in the crate that uses them.
 #[doc(hidden)]
-pub const HOOKS: &[&[&str]] = &[crate::http::HOOKS, crate::bootstrap::HOOKS, crate::cluster::HOOKS];
+pub const HOOKS: &[&[&str]] =
+    &[crate::http::HOOKS, crate::bootstrap::HOOKS, crate::cluster::HOOKS, crate::network::HOOKS];
 
 /// Declares callbacks and lists their names, so that the list cannot drift from the declarations.
 macro_rules! callbacks {
@@ -128,6 +131,9 @@ pub type envoy_dynamic_module_type_cluster_lb_context_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_cluster_scheduler_module_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_cluster_lb_async_handle_module_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_cluster_worker_timer_module_ptr = *mut c_void;
+
+pub type envoy_dynamic_module_type_network_filter_config_envoy_ptr = *mut c_void;
+pub type envoy_dynamic_module_type_network_filter_envoy_ptr = *mut c_void;
 
 /// A completion of Envoy: call it once with its context.
 pub type envoy_dynamic_module_type_event_cb = Option<unsafe extern "C" fn(context: *mut c_void)>;
@@ -224,6 +230,14 @@ c_enum!(envoy_dynamic_module_type_on_http_filter_response_body_status {
 });
 c_enum!(envoy_dynamic_module_type_on_http_filter_response_trailers_status { Continue, StopIteration });
 c_enum!(envoy_dynamic_module_type_on_http_filter_local_reply_status { Continue, ContinueAndResetStream });
+c_enum!(envoy_dynamic_module_type_on_network_filter_data_status { Continue, StopIteration });
+c_enum!(envoy_dynamic_module_type_network_connection_close_type {
+    FlushWrite,
+    NoFlush,
+    FlushWriteAndDelay,
+    Abort,
+    AbortReset,
+});
 c_enum!(envoy_dynamic_module_type_stats_iteration_action { Continue, Stop });
 c_enum!(envoy_dynamic_module_type_host_health { Unhealthy, Degraded, Healthy });
 c_enum!(envoy_dynamic_module_type_attribute_id {

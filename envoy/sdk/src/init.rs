@@ -9,6 +9,7 @@ use crate::abi;
 use crate::bootstrap::{BootstrapExtensionConfig, EnvoyBootstrapExtensionConfig};
 use crate::cluster::{ClusterConfig, EnvoyClusterMetrics};
 use crate::http::{EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl, HttpFilterConfig};
+use crate::network::{EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl, NetworkFilterConfig};
 
 /// Runs when Envoy loads the module; `false` makes the load fail.
 pub type ProgramInitFunction = fn() -> bool;
@@ -30,6 +31,10 @@ pub type NewClusterConfigFunction = fn(
     envoy_cluster_metrics: Arc<dyn EnvoyClusterMetrics>,
 ) -> Option<Box<dyn ClusterConfig>>;
 
+/// Makes the config of a network filter; as for [`NewHttpFilterConfigFunction`].
+pub type NewNetworkFilterConfigFunction<EC, ENF> =
+    fn(envoy_filter_config: &mut EC, name: &str, config: &[u8]) -> Option<Box<dyn NetworkFilterConfig<ENF>>>;
+
 /// The registered HTTP filter factory.
 pub static NEW_HTTP_FILTER_CONFIG_FUNCTION: OnceLock<
     NewHttpFilterConfigFunction<EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl>,
@@ -41,6 +46,11 @@ pub static NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION: OnceLock<NewBootstrapExtensi
 
 /// The registered cluster factory.
 pub static NEW_CLUSTER_CONFIG_FUNCTION: OnceLock<NewClusterConfigFunction> = OnceLock::new();
+
+/// The registered network filter factory.
+pub static NEW_NETWORK_FILTER_CONFIG_FUNCTION: OnceLock<
+    NewNetworkFilterConfigFunction<EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl>,
+> = OnceLock::new();
 
 /// How many hosts a cluster has at one priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +95,8 @@ macro_rules! set_factory_once {
 }
 
 /// Declares what the module offers. The first argument is a [`ProgramInitFunction`]; then any of
-/// `bootstrap:` ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]) and
-/// `cluster:` ([`NewClusterConfigFunction`]).
+/// `bootstrap:` ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]), `network:`
+/// ([`NewNetworkFilterConfigFunction`]) and `cluster:` ([`NewClusterConfigFunction`]).
 ///
 /// ```no_run
 /// use envoy_proxy_dynamic_modules_rust_sdk::*;
@@ -145,6 +155,13 @@ macro_rules! declare_all_init_functions {
             $crate::NEW_HTTP_FILTER_CONFIG_FUNCTION,
             $fn,
             "NEW_HTTP_FILTER_CONFIG_FUNCTION"
+        )
+    };
+    (@register network : $fn:expr) => {
+        $crate::set_factory_once!(
+            $crate::NEW_NETWORK_FILTER_CONFIG_FUNCTION,
+            $fn,
+            "NEW_NETWORK_FILTER_CONFIG_FUNCTION"
         )
     };
     (@register bootstrap : $fn:expr) => {

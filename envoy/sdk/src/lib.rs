@@ -1,5 +1,5 @@
-//! A safe binding to the dynamic-module ABI of Envoy 1.40, for three extension points: the [`bootstrap`]
-//! extension, the [`http`] filter and the [`cluster`].
+//! A safe binding to the dynamic-module ABI of Envoy 1.40, for four extension points: the [`bootstrap`]
+//! extension, the [`http`] filter, the [`network`] filter and the [`cluster`].
 //!
 //! A module is a `cdylib` that Envoy loads into its own process. It names its factories once, with
 //! [`declare_all_init_functions!`], and implements this crate's traits; this crate exports the C hooks Envoy looks for
@@ -9,9 +9,10 @@
 //! Envoy ships a Rust SDK of the same name. It is not on crates.io and needs libclang to build, so this crate stands in
 //! for it: names, module paths and signatures are the same for everything offered here, and a module written against
 //! this crate compiles against the official one after changing one line of `Cargo.toml`. What is *added* here would not,
-//! and is marked: [`panics`] and [`EnvoyCluster::use_persistent_host_map`]. What the official SDK has beyond this crate
-//! is left out because nothing here uses it, or because its signature cannot be sound (each such omission is explained
-//! where it would stand).
+//! and is marked: [`panics`], [`report_panic`], [`EnvoyCluster::use_persistent_host_map`],
+//! [`EnvoyHttpFilter::visit_response_headers`] and [`EnvoyHttpFilter::is_request_header_repeated`]. What the official SDK
+//! has beyond this crate is left out because nothing here uses it, or because its signature cannot be sound (each such
+//! omission is explained where it would stand).
 //!
 //! # Threads
 //! Envoy has one main thread and a number of workers. Configs, the bootstrap extension and the cluster live on the main
@@ -40,6 +41,7 @@ pub mod http;
 mod init;
 mod log;
 mod metrics;
+pub mod network;
 mod panic;
 mod timer;
 
@@ -61,8 +63,9 @@ pub use http::{
 };
 pub use init::{
     ClusterHostCount, NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION, NEW_CLUSTER_CONFIG_FUNCTION,
-    NEW_HTTP_FILTER_CONFIG_FUNCTION, NewBootstrapExtensionConfigFunction, NewClusterConfigFunction,
-    NewHttpFilterConfigFunction, ProgramInitFunction, get_server_concurrency, is_validation_mode,
+    NEW_HTTP_FILTER_CONFIG_FUNCTION, NEW_NETWORK_FILTER_CONFIG_FUNCTION, NewBootstrapExtensionConfigFunction,
+    NewClusterConfigFunction, NewHttpFilterConfigFunction, NewNetworkFilterConfigFunction,
+    ProgramInitFunction, get_server_concurrency, is_validation_mode,
 };
 #[doc(hidden)]
 pub use log::log_message;
@@ -70,6 +73,10 @@ pub use log::{get_log_level, is_log_enabled};
 pub use metrics::{
     EnvoyCounterId, EnvoyCounterVecId, EnvoyGaugeId, EnvoyGaugeVecId, EnvoyHistogramId, EnvoyHistogramVecId,
 };
-pub use panic::panics;
+pub use network::{
+    EnvoyNetworkFilter, EnvoyNetworkFilterConfig, EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl,
+    NetworkFilter, NetworkFilterConfig,
+};
 #[doc(hidden)]
 pub use panic::program_init;
+pub use panic::{panics, report_panic};

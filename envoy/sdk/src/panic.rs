@@ -6,8 +6,14 @@
 //! was looking at (slicing a `str` in the wrong place prints the `str`), and that may be a client's header.
 //!
 //! For the same reason `program_init` replaces the process's panic hook, which would print such a message to stderr. The
-//! replacement is silent for panics inside a guarded hook and passes all others (the module's own threads) to the hook
-//! that was there before.
+//! replacement is silent for panics inside a guarded hook. It counts all others (the module's own threads) and passes
+//! them to the hook that was there before. It is installed after the program's own init, so a hook that the init sets is
+//! the one it passes them to, and does not take its place.
+//!
+//! # What is counted
+//! Each panic once: inside a guarded hook when it is caught, by the guard or by code that hands it to [`report_panic`];
+//! elsewhere when it begins, because a runtime or a `catch_unwind` may swallow it. A panic inside a hook that the
+//! module's own code catches and does not report is not counted.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -27,7 +33,8 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// How many panics the hooks have caught since the module was loaded. Not part of the official SDK.
+/// How many panics there have been since the module was loaded: those that were caught in hooks, and those of the
+/// module's own threads. Not part of the official SDK.
 pub fn panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
@@ -44,6 +51,12 @@ pub(crate) fn guard<R>(hook: &'static str, body: impl FnOnce() -> R) -> Result<R
     result.map_err(|payload| caught(hook, payload))
 }
 
+/// Counts and logs a panic that the module's own code has caught inside a hook: for a hook that has a better answer than
+/// the guard's. Not part of the official SDK.
+pub fn report_panic(hook: &'static str, payload: Box<dyn Any + Send>) {
+    caught(hook, payload);
+}
+
 #[cold]
 #[inline(never)]
 fn caught(hook: &'static str, payload: Box<dyn Any + Send>) -> Panicked {
@@ -58,20 +71,24 @@ fn caught(hook: &'static str, payload: Box<dyn Any + Send>) -> Panicked {
     Panicked
 }
 
-/// Drops a panic's payload, whose own `Drop` may panic.
+/// Drops a panic's payload, whose own `Drop` may panic: that one belongs to the panic that has been counted.
 fn discard(payload: Box<dyn Any + Send>) {
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+    GUARDS.set(GUARDS.get() + 1);
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    GUARDS.set(GUARDS.get() - 1);
+    if let Err(again) = dropped {
         std::mem::forget(again);
     }
 }
 
 /// Replaces the panic hook, once.
-fn silence_guarded_panics() {
+fn replace_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
             if GUARDS.get() == 0 {
+                PANICS.fetch_add(1, Ordering::Relaxed);
                 before(info);
             } else {
                 PLACE.set(info.location().map(ToString::to_string));
@@ -83,8 +100,9 @@ fn silence_guarded_panics() {
 /// For the `declare_*` macros: runs the registration and the program's own init, and turns a panic into a refusal.
 #[doc(hidden)]
 pub fn program_init(register_and_init: impl FnOnce() -> bool) -> *const std::ffi::c_char {
-    silence_guarded_panics();
-    match guard("program_init", register_and_init) {
+    let initialised = guard("program_init", register_and_init);
+    replace_panic_hook();
+    match initialised {
         Ok(true) => crate::abi::envoy_dynamic_modules_abi_version.as_ptr().cast(),
         Ok(false) | Err(Panicked) => std::ptr::null(),
     }

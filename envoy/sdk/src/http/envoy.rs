@@ -18,6 +18,8 @@ pub trait EnvoyHttpFilter {
     fn get_request_header_value<'a>(&'a self, key: &str) -> Option<EnvoyBuffer<'a>>;
     /// All values of a request header.
     fn get_request_header_values<'a>(&'a self, key: &str) -> Vec<EnvoyBuffer<'a>>;
+    /// Whether a request header has more than one value. Not in the official SDK: it allocates nothing.
+    fn is_request_header_repeated(&self, key: &str) -> bool;
     /// All request headers.
     fn get_request_headers<'a>(&'a self) -> Vec<(EnvoyBuffer<'a>, EnvoyBuffer<'a>)>;
     /// Sets a request header, replacing what is there.
@@ -46,6 +48,9 @@ pub trait EnvoyHttpFilter {
     fn get_response_header_values<'a>(&'a self, key: &str) -> Vec<EnvoyBuffer<'a>>;
     /// All response headers.
     fn get_response_headers<'a>(&'a self) -> Vec<(EnvoyBuffer<'a>, EnvoyBuffer<'a>)>;
+    /// Calls `visit` with the name and the value of every response header, in order. Allocates nothing for as many headers
+    /// as most responses have. **Not in the official SDK**: use [`Self::get_response_headers`] there.
+    fn visit_response_headers(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// Sets a response header, replacing what is there.
     fn set_response_header(&mut self, key: &str, value: &[u8]) -> bool;
     /// Adds a response header beside what is there.

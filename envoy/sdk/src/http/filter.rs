@@ -148,6 +148,16 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
             drain_buffered_response_body append_buffered_response_body;
     }
 
+    #[inline]
+    fn visit_response_headers(&self, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        self.visit_headers(HeaderType::ResponseHeader, visit);
+    }
+
+    #[inline]
+    fn is_request_header_repeated(&self, key: &str) -> bool {
+        self.snapshot.is_repeated(key).unwrap_or_else(|| self.count(HeaderType::RequestHeader, key) > 1)
+    }
+
     fn received_buffered_request_body(&mut self) -> bool {
         // SAFETY: see the type.
         unsafe { abi::envoy_dynamic_module_callback_http_received_buffered_request_body(self.raw_ptr) }

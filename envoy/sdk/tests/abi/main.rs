@@ -18,7 +18,8 @@ const PROGRAM_INIT: &str = "envoy_dynamic_module_on_program_init";
 
 /// What Envoy looks up and insists on, without the prefix. The HTTP filter's were found by removing each from a working
 /// module and loading it into Envoy 1.40.0; the others are the lookups that fail the configuration in Envoy's
-/// `bootstrap/dynamic_modules/extension_config.cc` and `clusters/dynamic_modules/cluster.cc`.
+/// `bootstrap/dynamic_modules/extension_config.cc`, `filters/network/dynamic_modules/filter_config.cc` and
+/// `clusters/dynamic_modules/cluster.cc`.
 const REQUIRED: &[&str] = &[
     "program_init",
     "http_filter_config_new",
@@ -58,6 +59,14 @@ const REQUIRED: &[&str] = &[
     "bootstrap_extension_cluster_removal",
     "bootstrap_extension_listener_add_or_update",
     "bootstrap_extension_listener_removal",
+    "network_filter_config_new",
+    "network_filter_config_destroy",
+    "network_filter_new",
+    "network_filter_new_connection",
+    "network_filter_read",
+    "network_filter_write",
+    "network_filter_event",
+    "network_filter_destroy",
     "cluster_config_new",
     "cluster_config_destroy",
     "cluster_new",

@@ -19,6 +19,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod http;
+pub(crate) mod network;
 
 pub(crate) type P = *mut c_void;
 pub(crate) type Bytes = Vec<u8>;

@@ -110,6 +110,48 @@ fn any_number_of_headers_can_be_read() {
 }
 
 #[test]
+fn a_header_that_is_there_twice_is_told_from_one_that_is_there_once_among_any_number() {
+    for count in [0, 28, 29, 100] {
+        on("request_headers", |envoy| {
+            let told = ["once", "twice", "none"].map(|name| envoy.is_request_header_repeated(name));
+            assert_eq!(told, [false, true, false]);
+            envoy.add_request_header("once", b"again");
+            envoy.set_request_header("twice", b"only");
+            let told = ["once", "twice"].map(|name| envoy.is_request_header_repeated(name));
+            assert_eq!(told, [true, false], "as the headers are now");
+        });
+        let filter = Filter::new(&config());
+        for number in 0..count {
+            filter.add(HeaderType::RequestHeader, &format!("h{number}"), b"x");
+        }
+        for name in ["twice", "once", "twice"] {
+            filter.add(HeaderType::RequestHeader, name, b"x");
+        }
+        filter.request_headers();
+        assert_eq!(host::logged(), [], "with {count} more headers");
+    }
+}
+
+#[test]
+fn any_number_of_response_headers_is_visited_each_once_and_in_order() {
+    for count in [0, 1, 31, 32, 33, 100] {
+        on("response_headers", move |envoy| {
+            let mut seen = Vec::new();
+            envoy.visit_response_headers(&mut |name, value| seen.push((name.to_vec(), value.to_vec())));
+            let header = |n: usize| (format!("h{n}").into_bytes(), n.to_string().into_bytes());
+            assert_eq!(seen, (0..count).map(header).collect::<Vec<_>>());
+        });
+        let filter = Filter::new(&config());
+        filter.add(HeaderType::RequestHeader, "request", b"not a response header");
+        for number in 0..count {
+            filter.add(HeaderType::ResponseHeader, &format!("h{number}"), number.to_string().as_bytes());
+        }
+        assert_eq!(filter.call("response_headers"), 0);
+        assert_eq!(host::logged(), [], "with {count} headers");
+    }
+}
+
+#[test]
 fn a_local_reply_arrives_whole_with_any_number_of_headers() {
     for n in [0, 1, 16, 17, 100] {
         on("request_headers", move |envoy| {

@@ -6,3 +6,4 @@ mod cluster;
 mod host;
 mod http;
 mod module;
+mod network;

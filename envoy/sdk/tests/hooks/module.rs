@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use envoy_proxy_dynamic_modules_rust_sdk::*;
 
-declare_all_init_functions!(init, bootstrap: crate::bootstrap::new_config, http: new_http, cluster: crate::cluster::new_config);
+declare_all_init_functions!(init, bootstrap: crate::bootstrap::new_config, http: new_http, cluster: crate::cluster::new_config, network: crate::network::new_config);
 
 fn init() -> bool {
     INIT.get()

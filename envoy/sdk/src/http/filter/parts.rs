@@ -1,9 +1,12 @@
 //! Headers, trailers and bodies, once for all their kinds.
 
+use std::mem::MaybeUninit;
+
 use super::EnvoyHttpFilterImpl;
-use super::snapshot::Known;
+use super::snapshot::{Known, MOST};
 use crate::abi::{
-    self, envoy_dynamic_module_type_http_body_type as BodyType,
+    self, envoy_dynamic_module_type_envoy_http_header as RawHeader,
+    envoy_dynamic_module_type_http_body_type as BodyType,
     envoy_dynamic_module_type_http_header_type as HeaderType,
 };
 use crate::buffer::{EnvoyBuffer, EnvoyMutBuffer};
@@ -38,6 +41,24 @@ impl EnvoyHttpFilterImpl {
                 )
             })
         }
+    }
+
+    /// How many values a header has.
+    pub(super) fn count(&self, kind: HeaderType, key: &str) -> usize {
+        let (mut first, mut count) = (NO_BUFFER, 0);
+        let key = lend(key.as_bytes());
+        // SAFETY: see the type; the out parameters are locals.
+        let found = unsafe {
+            abi::envoy_dynamic_module_callback_http_get_header(
+                self.raw_ptr,
+                kind,
+                key,
+                &mut first,
+                0,
+                &mut count,
+            )
+        };
+        if found { count } else { 0 }
     }
 
     pub(super) fn header_values<'a>(&'a self, kind: HeaderType, key: &str) -> Vec<EnvoyBuffer<'a>> {
@@ -89,6 +110,43 @@ impl EnvoyHttpFilterImpl {
         }
         // SAFETY: the array is local; headers stay in place until they are changed, which needs `&mut self`.
         unsafe { crate::ffi::headers(list.as_ptr(), list.len()) }
+    }
+
+    /// Calls `visit` with each header. Up to [`MOST`] of them are read without an allocation.
+    pub(super) fn visit_headers(&self, kind: HeaderType, visit: &mut dyn FnMut(&[u8], &[u8])) {
+        // SAFETY: see the type.
+        let count = unsafe { abi::envoy_dynamic_module_callback_http_get_headers_size(self.raw_ptr, kind) };
+        if count > MOST {
+            for (name, value) in self.headers(kind) {
+                visit(name.as_slice(), value.as_slice());
+            }
+            return;
+        }
+        let mut list = [const { MaybeUninit::<RawHeader>::uninit() }; MOST];
+        for entry in &mut list[..count] {
+            entry.write(NO_HEADER);
+        }
+        // SAFETY: Envoy fills as many entries as it just counted, and nothing ran in between.
+        let filled = count > 0
+            && unsafe {
+                abi::envoy_dynamic_module_callback_http_get_headers(
+                    self.raw_ptr,
+                    kind,
+                    list.as_mut_ptr().cast(),
+                )
+            };
+        for entry in list[..count].iter().filter(|_| filled) {
+            // SAFETY: the first `count` entries were written above. What they point at stays in place until headers are
+            // changed, which needs `&mut self`, and `visit` does not outlive this call.
+            let (name, value) = unsafe {
+                let entry = entry.assume_init_ref();
+                (
+                    EnvoyBuffer::new_from_raw(entry.key_ptr.cast(), entry.key_length),
+                    EnvoyBuffer::new_from_raw(entry.value_ptr.cast(), entry.value_length),
+                )
+            };
+            visit(name.as_slice(), value.as_slice());
+        }
     }
 
     #[inline]

@@ -66,32 +66,41 @@ impl Snapshot {
     /// The first value of a request header.
     #[inline]
     pub(super) fn get<'a>(&'a self, name: &str) -> Known<'a> {
-        let count = match self.state.get() {
-            State::Read(count) => count,
-            State::TooMany => return Known::Nothing,
-            State::Unread => match self.read() {
-                Some(count) => count,
-                None => return Known::Nothing,
-            },
-        };
-        if self.lengths.get() & length_bit(name.len()) == 0 {
-            return Known::Header(None);
-        }
-        // SAFETY: `read` filled `count` entries and is not run again while a view of them can live: it runs only in the
-        // state `Unread`, which needs `&mut self` to come back to.
-        let entries = unsafe { std::slice::from_raw_parts(self.entries.get().cast::<RawHeader>(), count) };
-        let found = entries.iter().find(|entry| {
-            // SAFETY: Envoy's pointer and length; the headers stay as they are, as promised to `new`.
-            let key = unsafe { EnvoyBuffer::new_from_raw(entry.key_ptr.cast(), entry.key_length) };
-            // Envoy's names are lower case, and it folds the one it is asked for. Few are of one length.
-            key.as_slice().len() == name.len() && key.as_slice().eq_ignore_ascii_case(name.as_bytes())
-        });
-        // SAFETY: as above, for the value.
+        let Some(mut found) = self.named(name) else { return Known::Nothing };
+        // SAFETY: Envoy's pointer and length; the headers stay as they are, as promised to `new`.
         Known::Header(
-            found.map(|entry| unsafe {
+            found.next().map(|entry| unsafe {
                 EnvoyBuffer::new_from_raw(entry.value_ptr.cast(), entry.value_length)
             }),
         )
+    }
+
+    /// Whether a request header has more than one value; `None` where Envoy has to be asked.
+    #[inline]
+    pub(super) fn is_repeated(&self, name: &str) -> Option<bool> {
+        Some(self.named(name)?.nth(1).is_some())
+    }
+
+    /// The entries of a name, in order; `None` where Envoy has to be asked.
+    #[inline]
+    fn named<'a>(&'a self, name: &'a str) -> Option<impl Iterator<Item = &'a RawHeader>> {
+        let count = match self.state.get() {
+            State::Read(count) => count,
+            State::TooMany => return None,
+            State::Unread => self.read()?,
+        };
+        let count = if self.lengths.get() & length_bit(name.len()) == 0 { 0 } else { count };
+        // SAFETY: `read` filled at least `count` entries and is not run again while a view of them can live: it runs only
+        // in the state `Unread`, which needs `&mut self` to come back to.
+        let entries = unsafe { std::slice::from_raw_parts(self.entries.get().cast::<RawHeader>(), count) };
+        Some(entries.iter().filter(move |entry| {
+            // SAFETY: Envoy's pointer and length; the headers stay as they are, as promised to `new`.
+            let key = unsafe { EnvoyBuffer::new_from_raw(entry.key_ptr.cast(), entry.key_length) };
+            // Few are of one length. Envoy's names are lower case, and it folds the one it is asked for, which nearly
+            // always is lower case too: then comparing is quicker.
+            key.as_slice().len() == name.len()
+                && (key.as_slice() == name.as_bytes() || key.as_slice().eq_ignore_ascii_case(name.as_bytes()))
+        }))
     }
 
     /// Reads all headers, if there is room for them.
