@@ -1,45 +1,101 @@
 //! The pages on Envoy's admin port: `/sandgate/routes` and `/sandgate/status`.
 //!
 //! Envoy matches the exact path of an admin page, so one route is `/sandgate/routes?id=ID`, and it answers
-//! every page as `text/plain`; the bodies are JSON. Pages are made on Envoy's main thread from a read of the
-//! table: consistent for each route, not across routes. A token never leaves the table: `auth` says only
-//! whether there is one.
+//! every page as `text/plain`; the bodies are JSON. A page is made from a read of the table: consistent for each route,
+//! not across routes. A token never leaves the table: `auth` says only whether there is one.
+//!
+//! Envoy asks on its main thread and takes the answer there and then. A page that looks at every route is therefore made
+//! on a thread of its own: see [`jobs`].
+
+mod jobs;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use envoy_proxy_dynamic_modules_rust_sdk::abi;
-use sandgate_routes::{Filter, Route, State};
+use envoy_proxy_dynamic_modules_rust_sdk::{abi, panics};
+use sandgate_routes::{Filter, Route, State, TokenKind};
 use sandgate_watch::{ListMode, RefreshStatus, ScopeStatus};
 use serde_json::{Value, json};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, ThreadStatus};
+use jobs::Fetched;
+pub(crate) use jobs::Jobs;
 
-pub(crate) const ROUTES: &str = "/sandgate/routes";
-pub(crate) const STATUS: &str = "/sandgate/status";
+const ROUTES: &str = "/sandgate/routes";
+const STATUS: &str = "/sandgate/status";
+/// Makes a thread of the gateway panic: `?kill=NAME`.
+#[cfg(feature = "failpoints")]
+const FAILPOINT: &str = "/sandgate/failpoint";
+
+/// Every page and what it is.
+pub(crate) const PAGES: &[(&str, &str)] = &[
+    (ROUTES, "sandgate: the route table"),
+    (STATUS, "sandgate: its state"),
+    #[cfg(feature = "failpoints")]
+    (FAILPOINT, "sandgate: break something"),
+];
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 10_000;
 
 /// Answers an admin request with a status and a JSON body.
-pub(crate) fn respond(gateway: &Gateway, method: &str, path_and_query: &str) -> (u32, String) {
+pub(crate) fn respond(
+    gateway: &'static Gateway,
+    jobs: &Jobs,
+    method: &str,
+    path_and_query: &str,
+) -> (u32, String) {
     if method != "GET" {
         return error(405, format_args!("{method} is not allowed: this page is read with GET"));
     }
     let (path, query) = path_and_query.split_once('?').unwrap_or((path_and_query, ""));
+    if let (ROUTES | STATUS, Some(job)) = (path, query.strip_prefix("job=")) {
+        return match job.parse() {
+            Ok(job) => fetched(path, jobs.fetch(job)),
+            Err(_) => error(400, format_args!("job is {job:?}: expected a number, and nothing beside it")),
+        };
+    }
     match path {
-        ROUTES => routes(gateway, query),
+        ROUTES => routes(gateway, jobs, query),
         STATUS => match parse_status(query) {
-            Ok(with_digest) => ok(&status(gateway, with_digest)),
+            Ok(false) => ok(&status(gateway)),
+            Ok(true) => {
+                let mut status = status(gateway);
+                let made = jobs.make(move || {
+                    status["digest"] = gateway.reader.digest().into();
+                    ok(&status)
+                });
+                fetched(path, made)
+            }
             Err(message) => error(400, format_args!("{message}")),
+        },
+        #[cfg(feature = "failpoints")]
+        FAILPOINT => match query.strip_prefix("kill=") {
+            Some(name) if gateway.kill(name) => ok(&json!({ "killed": name })),
+            _ => error(400, format_args!("no such thread: {query}")),
         },
         _ => error(404, format_args!("no such page: {ROUTES} and {STATUS} are")),
     }
 }
 
-fn routes(gateway: &Gateway, query: &str) -> (u32, String) {
+/// What became of a page that is made on another thread.
+fn fetched(path: &str, fetched: Fetched) -> (u32, String) {
+    match fetched {
+        Fetched::Done(answer) => answer,
+        Fetched::UnderWay(job) => {
+            let again = format!("{path}?job={job}");
+            let message = format!("the table is large and the page is being made: ask for {again}");
+            (202, format!("{:#}\n", json!({ "job": job, "again": again, "message": message })))
+        }
+        Fetched::Unknown => {
+            error(404, format_args!("no such job: its page was fetched, or not for a minute"))
+        }
+        Fetched::Busy => error(503, format_args!("other pages are being made: ask again")),
+    }
+}
+
+fn routes(gateway: &'static Gateway, jobs: &Jobs, query: &str) -> (u32, String) {
     let query = match RoutesQuery::parse(query) {
         Ok(query) => query,
         Err(message) => return error(400, format_args!("{message}")),
@@ -50,13 +106,28 @@ fn routes(gateway: &Gateway, query: &str) -> (u32, String) {
             None => error(404, format_args!("no route has the id {id:?}")),
         };
     }
-    let page = gateway.reader.page(&query.filter, query.after.as_deref(), query.limit);
-    let routes: Vec<Value> = page.routes.iter().map(|route| render(route)).collect();
-    ok(&json!({ "routes": routes, "next": page.next, "total": gateway.reader.counts().routes }))
+    if query.displaced {
+        let made = jobs.make(move || {
+            let displaced = gateway.displaced(query.limit);
+            let routes: Vec<Value> = displaced.iter().map(|route| render(route)).collect();
+            ok(&json!({ "routes": routes, "next": null, "total": gateway.reader.counts().displaced }))
+        });
+        return fetched(ROUTES, made);
+    }
+    let made = jobs.make(move || {
+        let page = gateway.reader.page(&query.filter, query.after.as_deref(), query.limit);
+        let routes: Vec<Value> = page.routes.iter().map(|route| render(route)).collect();
+        let counts = gateway.reader.counts();
+        let (total, displaced) = (counts.routes, counts.displaced);
+        ok(&json!({ "routes": routes, "next": page.next, "total": total, "displaced": displaced }))
+    });
+    fetched(ROUTES, made)
 }
 
 struct RoutesQuery {
     id: Option<String>,
+    /// Those who are not shown under the ID they claim.
+    displaced: bool,
     filter: Filter,
     after: Option<String>,
     limit: usize,
@@ -64,11 +135,14 @@ struct RoutesQuery {
 
 impl RoutesQuery {
     fn parse(query: &str) -> Result<Self, String> {
-        let mut parsed = Self { id: None, filter: Filter::default(), after: None, limit: DEFAULT_LIMIT };
+        let mut parsed =
+            Self { id: None, displaced: false, filter: Filter::default(), after: None, limit: DEFAULT_LIMIT };
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
             let value = value.into_owned();
             match &*key {
                 "id" => parsed.id = Some(value),
+                "displaced" if value == "1" => parsed.displaced = true,
+                "displaced" => return Err(format!("displaced is {value:?}: expected 1")),
                 "after" => parsed.after = Some(value),
                 "namespace" => parsed.filter.namespace = Some(value),
                 "prefix" => parsed.filter.prefix = Some(value),
@@ -77,7 +151,8 @@ impl RoutesQuery {
                 "limit" => parsed.limit = parse_limit(&value)?,
                 _ => {
                     return Err(format!(
-                        "unknown parameter {key:?}: expected id, state, namespace, prefix, provider, after or limit"
+                        "unknown parameter {key:?}: expected id, displaced, state, namespace, prefix, provider, after \
+                         or limit"
                     ));
                 }
             }
@@ -113,6 +188,7 @@ fn render(route: &Route) -> Value {
         "version": route.version().to_string(),
         "identity": route.identity(),
         "auth": route.token().is_some(),
+        "secureAccess": route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess),
         "requireTrafficAuth": route.require_traffic_auth(),
         "ambiguous": route.is_ambiguous(),
     })
@@ -132,9 +208,9 @@ fn parse_status(query: &str) -> Result<bool, String> {
     Ok(digest)
 }
 
-fn status(gateway: &Gateway, with_digest: bool) -> Value {
+fn status(gateway: &Gateway) -> Value {
     let counts = gateway.reader.counts();
-    let mut status = json!({
+    json!({
         "version": env!("CARGO_PKG_VERSION"),
         "abi": abi_version(),
         "ready": gateway.reader.is_ready(),
@@ -144,7 +220,10 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
             "available": counts.in_state(State::Available),
             "running": counts.in_state(State::Running),
             "paused": counts.in_state(State::Paused),
+            "unknown": counts.in_state(State::Unknown),
             "ambiguous": counts.ambiguous,
+            "displaced": counts.displaced,
+            "withheld": counts.withheld,
         },
         "tombstones": counts.tombstones,
         "table": {
@@ -152,18 +231,25 @@ fn status(gateway: &Gateway, with_digest: bool) -> Value {
             "stale": counts.stale,
             "invalid": counts.invalid,
             "takeovers": counts.takeovers,
+            "overruled": counts.overruled,
             "tombstonesDropped": counts.tombstones_dropped,
         },
         "sources": sources(gateway),
-        "refresh": gateway.refresh_status().as_ref().map(refresh),
+        "refresh": gateway.refresh_status().map(|status| refresh(&status, gateway.pushes_up())),
         "clusters": crate::cluster::status(),
-        "panics": gateway.panics.load(Ordering::Relaxed),
+        "threads": gateway.threads().iter().map(thread).collect::<Vec<_>>(),
+        "panics": panics(),
         "uptimeSeconds": gateway.made.elapsed().as_secs(),
-    });
-    if with_digest {
-        status["digest"] = gateway.reader.digest().into();
-    }
-    status
+    })
+}
+
+fn thread(thread: &ThreadStatus) -> Value {
+    json!({
+        "name": thread.name,
+        "up": thread.up,
+        "restarts": thread.restarts,
+        "beatAgeSeconds": thread.beat_age.as_secs(),
+    })
 }
 
 fn sources(gateway: &Gateway) -> Vec<Value> {
@@ -175,23 +261,26 @@ fn sources(gateway: &Gateway) -> Vec<Value> {
             "routes": file.routes,
             "loadedAt": file.loaded_at.and_then(unix_seconds),
             "error": file.error,
+            "warning": file.warning,
         })
     });
     let kubernetes = gateway.kubernetes_status().map(|status| {
-        let scopes: Vec<Value> = status.scopes().iter().map(scope).collect();
+        let up = gateway.sources_up();
+        let scopes: Vec<Value> = status.scopes().iter().map(|of| scope(of, up)).collect();
         json!({ "kind": "kubernetes", "complete": status.is_complete(), "scopes": scopes })
     });
     file.into_iter().chain(kubernetes).collect()
 }
 
-/// What peers pushed, and a warning where anyone may.
-fn refresh(status: &RefreshStatus) -> Value {
+/// What peers pushed, and a warning where anyone may. Nothing listens while the thread is down.
+fn refresh(status: &RefreshStatus, thread_up: bool) -> Value {
     json!({
-        "listening": status.listening.map(|address| address.to_string()),
+        "listening": status.listening.filter(|_| thread_up).map(|address| address.to_string()),
         "authentication": status.methods,
         "insecure": status.insecure,
         "warning": status.insecure.then_some("insecure: whoever reaches the port decides where requests go"),
         "error": status.error,
+        "draining": status.draining,
         "connections": status.connections,
         "applied": status.applied,
         "stale": status.stale,
@@ -206,13 +295,14 @@ fn refresh(status: &RefreshStatus) -> Value {
     })
 }
 
-fn scope(scope: &ScopeStatus) -> Value {
+/// What a scope last said of itself. Its state is no longer true while the thread is down.
+fn scope(scope: &ScopeStatus, thread_up: bool) -> Value {
     json!({
         "provider": &*scope.provider,
         "resource": &*scope.resource,
         "namespace": scope.namespace.as_deref(),
         "labelSelector": &*scope.selector,
-        "state": scope.state.as_str(),
+        "state": if thread_up { scope.state.as_str() } else { "stopped" },
         "listed": scope.listed,
         "listMode": scope.mode.map(ListMode::as_str),
         "lists": scope.lists,
@@ -220,6 +310,7 @@ fn scope(scope: &ScopeStatus) -> Value {
         "events": scope.events,
         "lastEventAt": scope.last_event.and_then(unix_seconds),
         "lastContactAt": scope.last_contact.and_then(unix_seconds),
+        "lastContactAgeSeconds": scope.last_contact.map(|_| scope.contact_age().as_secs()),
         "error": scope.error.as_deref(),
         "unreadable": scope.unreadable,
         "unreadableObjects": scope.unreadable_names.iter().map(|name| &**name).collect::<Vec<_>>(),

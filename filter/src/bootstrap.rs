@@ -3,24 +3,34 @@
 //! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway,
 //! also in `--mode validate`; nothing is started before `on_server_initialized`, which validation never
 //! reaches. Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every
-//! source is in the table, or when the config's patience ends. The gateway's thread reaches the main thread only through the scheduler.
+//! source is in the table, or when the config's patience ends. The gateway's threads reach the main thread only through the scheduler.
+//!
+//! The main thread does not depend on them: a timer of Envoy's looks after the threads every second and brings the
+//! metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
 
+mod counter;
 mod pushes;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
     BootstrapExtension, BootstrapExtensionConfig, CompletionCallback, EnvoyBootstrapExtension,
-    EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyGaugeId, envoy_log_error,
-    envoy_log_info, envoy_log_warn,
+    EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer,
+    EnvoyGaugeId, envoy_log_error, envoy_log_info, envoy_log_warn, panics,
 };
 use sandgate_routes::State;
 use sandgate_watch::{KubernetesStatusReader, ScopeStatus, Settings};
 
 use crate::admin;
+use crate::cluster;
 use crate::gateway::Gateway;
+use counter::Counter;
 use pushes::PushMetrics;
+
+/// How often the threads are looked after and the metrics brought up to date, if nothing happens.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The server is up: publish the admin pages.
 const STARTED: u64 = 0;
@@ -28,6 +38,8 @@ const STARTED: u64 = 0;
 const CHANGED: u64 = 1;
 
 type Scheduler = Arc<dyn EnvoyBootstrapExtensionConfigScheduler>;
+/// The timer, from the server's start to its shutdown. Only the main thread touches it.
+type Timer = Arc<Mutex<Option<Box<dyn EnvoyBootstrapExtensionTimer>>>>;
 
 /// Creates the extension's config. A config that cannot be served is explained in Envoy's log and refused.
 pub(crate) fn new_config(
@@ -55,6 +67,8 @@ pub(crate) fn new_config(
             gateway,
             gauges,
             scheduler: Arc::from(envoy.new_scheduler()),
+            timer: Timer::default(),
+            jobs: admin::Jobs::default(),
             open: AtomicBool::new(false),
         })),
         Err(message) => {
@@ -68,25 +82,66 @@ struct Config {
     gateway: &'static Gateway,
     gauges: Gauges,
     scheduler: Scheduler,
+    timer: Timer,
+    /// Admin pages that take long.
+    jobs: admin::Jobs,
     /// Whether Envoy has been told that it may open its listeners: to be said once.
     open: AtomicBool,
 }
 
 impl BootstrapExtensionConfig for Config {
     fn new_bootstrap_extension(&self, _: &mut dyn EnvoyBootstrapExtension) -> Box<dyn BootstrapExtension> {
-        Box::new(Extension { gateway: self.gateway, scheduler: Arc::clone(&self.scheduler) })
+        Box::new(Extension {
+            gateway: self.gateway,
+            scheduler: Arc::clone(&self.scheduler),
+            timer: Arc::clone(&self.timer),
+        })
     }
 
     fn on_scheduled(&self, envoy: &mut dyn EnvoyBootstrapExtensionConfig, event: u64) {
         if event == STARTED {
-            for (path, help) in
-                [(admin::ROUTES, "sandgate: the route table"), (admin::STATUS, "sandgate: its state")]
-            {
+            for (path, help) in admin::PAGES {
                 if !envoy.register_admin_handler(path, help, false, false) {
                     envoy_log_info!("sandgate: the admin page {path} is not served: Envoy has no admin port");
                 }
             }
+            let timer = envoy.new_timer();
+            self.arm(&*timer);
+            *self.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
         }
+        self.update(envoy);
+    }
+
+    fn on_timer_fired(
+        &self,
+        envoy: &mut dyn EnvoyBootstrapExtensionConfig,
+        timer: &dyn EnvoyBootstrapExtensionTimer,
+    ) {
+        self.arm(timer);
+        self.gateway.look();
+        self.update(envoy);
+    }
+
+    fn on_admin_request(
+        &self,
+        _: &mut dyn EnvoyBootstrapExtensionConfig,
+        method: &str,
+        path: &str,
+        _body: &[u8],
+    ) -> (u32, String) {
+        admin::respond(self.gateway, &self.jobs, method, path)
+    }
+}
+
+impl Config {
+    fn arm(&self, timer: &dyn EnvoyBootstrapExtensionTimer) {
+        // The listeners open on time.
+        let overdue = self.gateway.overdue_in().filter(|left| !left.is_zero());
+        timer.enable(overdue.map_or(LOOK, |left| left.min(LOOK)));
+    }
+
+    /// Brings the metrics up to date, and lets Envoy open its listeners when they may be open.
+    fn update(&self, envoy: &dyn EnvoyBootstrapExtensionConfig) {
         self.gauges.set(envoy, self.gateway);
         if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
             if !self.gateway.reader.is_ready() {
@@ -97,34 +152,32 @@ impl BootstrapExtensionConfig for Config {
             envoy.signal_init_complete();
         }
     }
-
-    fn on_admin_request(
-        &self,
-        _: &mut dyn EnvoyBootstrapExtensionConfig,
-        method: &str,
-        path: &str,
-        _body: &[u8],
-    ) -> (u32, String) {
-        admin::respond(self.gateway, method, path)
-    }
 }
 
 struct Extension {
     gateway: &'static Gateway,
     scheduler: Scheduler,
+    timer: Timer,
 }
 
 impl BootstrapExtension for Extension {
     fn on_server_initialized(&mut self, _: &mut dyn EnvoyBootstrapExtension) {
         let scheduler = Arc::clone(&self.scheduler);
         if let Err(error) = self.gateway.start(move || scheduler.commit(CHANGED)) {
-            // Not ready for ever: the listeners stay closed and the log says why.
-            envoy_log_error!("sandgate: cannot start the thread that keeps the table: {error}");
+            // It is tried again; until then nothing is ready and the listeners stay closed.
+            envoy_log_error!("sandgate: cannot start the threads that keep the table yet: {error}");
         }
         self.scheduler.commit(STARTED);
     }
 
+    /// In a graceful drain, and in a hot restart when the next Envoy has taken over.
+    fn on_drain_started(&mut self, _: &mut dyn EnvoyBootstrapExtension) {
+        envoy_log_info!("sandgate: Envoy drains: what is pushed is applied and not acknowledged");
+        self.gateway.drain();
+    }
+
     fn on_shutdown(&mut self, _: &mut dyn EnvoyBootstrapExtension, completion: CompletionCallback) {
+        drop(self.timer.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.gateway.stop();
         completion.done();
     }
@@ -136,6 +189,11 @@ struct Gauges {
     running: EnvoyGaugeId,
     tombstones: EnvoyGaugeId,
     file_error: EnvoyGaugeId,
+    thread_up: EnvoyGaugeId,
+    thread_restarts: Counter,
+    panics: Counter,
+    hosts: EnvoyGaugeId,
+    held: EnvoyGaugeId,
     kubernetes: Option<KubernetesGauges>,
     pushes: Option<PushMetrics>,
 }
@@ -156,6 +214,8 @@ impl Gauges {
         pushes: bool,
     ) -> Result<Self, &'static str> {
         let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
+        let thread_restarts = Counter::define(envoy, "thread_restarts")?;
+        let panics = Counter::define(envoy, "panics")?;
         let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
         Ok(Self {
             ready: gauge("ready")?,
@@ -163,6 +223,11 @@ impl Gauges {
             running: gauge("routes_running")?,
             tombstones: gauge("tombstones")?,
             file_error: gauge("routes_file_error")?,
+            thread_up: gauge("thread_up")?,
+            thread_restarts,
+            panics,
+            hosts: gauge("hosts")?,
+            held: gauge("requests_held")?,
             kubernetes: if kubernetes {
                 Some(KubernetesGauges {
                     up: gauge("kubernetes_up")?,
@@ -179,32 +244,45 @@ impl Gauges {
 
     fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway) {
         let counts = gateway.reader.counts();
+        let threads = gateway.threads();
+        let (hosts, held) = cluster::in_use();
         for (gauge, value) in [
             (self.ready, u64::from(gateway.reader.is_ready())),
             (self.routes, counts.routes),
             (self.running, counts.in_state(State::Running)),
             (self.tombstones, counts.tombstones),
             (self.file_error, u64::from(gateway.file_status().is_some_and(|file| file.error.is_some()))),
+            (self.thread_up, u64::from(threads.iter().all(|thread| thread.up))),
+            (self.hosts, hosts),
+            (self.held, held),
         ] {
             // The only failure is an unknown id, and ids come from `define`.
             let _ = envoy.set_gauge(gauge, value);
         }
+        self.thread_restarts.set(envoy, threads.iter().map(|thread| thread.restarts).sum());
+        self.panics.set(envoy, panics());
+        // What a source last said of itself holds only while its thread runs.
         if let (Some(gauges), Some(status)) = (&self.kubernetes, gateway.kubernetes_status()) {
-            gauges.set(envoy, status);
+            gauges.set(envoy, status, gateway.sources_up());
         }
         if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
-            metrics.set(envoy, &status);
+            metrics.set(envoy, &status, gateway.pushes_up());
         }
     }
 }
 
 impl KubernetesGauges {
-    fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, status: &KubernetesStatusReader) {
+    fn set(
+        &self,
+        envoy: &dyn EnvoyBootstrapExtensionConfig,
+        status: &KubernetesStatusReader,
+        thread_up: bool,
+    ) {
         let scopes = status.scopes();
         // The scope heard of longest ago; one never heard of is as old as the clock.
         let age = scopes.iter().map(|scope| scope.contact_age().as_secs()).max().unwrap_or_default();
         for (gauge, value) in [
-            (self.up, u64::from(scopes.iter().all(ScopeStatus::is_up))),
+            (self.up, u64::from(thread_up && scopes.iter().all(ScopeStatus::is_up))),
             (self.objects, scopes.iter().map(|scope| scope.objects).sum()),
             (self.unreadable, scopes.iter().map(|scope| scope.unreadable).sum()),
             (self.contact_age, age),

@@ -24,7 +24,8 @@
 //! Host pointers are kept in two places. In a worker's [`local`] hosts, edited by that worker's membership hook alone:
 //! Envoy holds every host that the worker was told of until that hook has heard of its removal, so there a pointer is
 //! right, and cannot be the address of a newer host either. (A request carries a copy of it from the decision to the load
-//! balancer, which uses the copy only if that worker has heard of no removal in between.) And in the main thread's book ([`hosts`]), for removing. Whose
+//! balancer ([`local::Pick`]), which uses the copy only if it is its own, and not that of a cluster that was replaced in
+//! between, and if that worker has heard of no removal since.) And in the main thread's book ([`hosts`]), for removing. Whose
 //! a host is, workers learn from [`host::Published`], under the pointer they hold: as that memory cannot be used again
 //! while they hold it, the entry is that host's. It is published after Envoy has the host and withdrawn before Envoy
 //! loses it.
@@ -33,7 +34,8 @@
 //! A worker that picks a host which the main thread has just removed would get 503. So a host is first *closed*: a flag that
 //! every decision reads, after which new requests for it wait for another. Then the main thread has every worker pass a
 //! barrier. The filter's decision and the router's choice are one call, so a worker that has passed it is not between the
-//! two. Only then is the host removed. (A filter that holds requests *behind* Sandgate's can come between: such a request
+//! two. Only then is the host removed. A worker that is more than a second late is not waited for: the host is marked as
+//! removed first, and the load balancer gives it to nobody then. (A filter that holds requests *behind* Sandgate's can come between: such a request
 //! may get 503 `sandbox_gone`. Put Sandgate last.)
 //!
 //! # A new identity at an old address
@@ -43,24 +45,34 @@
 //! # Requests in flight
 //! Removing a host lets them finish. Where they are to end with their sandbox (`on-delete: end`), each worker tells their
 //! filters when it passes the barrier: no request begun before it is missed, and none begun after it can be for that
-//! identity, because the table had lost it before the main thread heard.
+//! identity, because the table had lost it before the main thread heard. A worker that is late finds every order that was given
+//! meanwhile ([`orders`]).
+//!
+//! # A cluster that is replaced
+//! The new one listens to the table before the old one ends, and begins by comparing every sandbox that has requests in flight
+//! with the table: whatever the old one had not finished is found there.
 //!
 //! # When changes come too fast
 //! The table tells of the changes through a queue, but not of those of sandboxes that nobody minds: that have no host, no
-//! request in flight and none that waits ([`host::is_minded`]). If it overflows, all hosts are compared with the table.
+//! request in flight and none that waits ([`usage::Usages`]). If it overflows, all whom somebody
+//! minds are compared with the table.
 
 mod bell;
+mod client;
 mod host;
 mod hosts;
 mod key;
 mod local;
 mod main_thread;
+mod orders;
 mod pace;
+mod process;
 mod registry;
 mod release;
 mod shared;
 mod streams;
 mod ticker;
+mod usage;
 mod worker;
 
 use std::net::IpAddr;
@@ -76,15 +88,19 @@ use sandgate_routes::{Capability, Route, Service, verdict};
 
 use crate::gateway::{self, Gateway};
 use main_thread::MainThread;
+use process::Process;
 use worker::{Balancer, Idle};
 
-pub(crate) use host::{Exceeded, Host};
-pub(crate) use hosts::{Socket, Want};
+pub(crate) use client::{Client, Limits};
+pub(crate) use host::Host;
+pub(crate) use hosts::{Opener, Socket, Want};
 pub(crate) use key::Key;
 pub(crate) use local::Pick;
+pub(crate) use process::in_use;
 pub(crate) use registry::status;
 pub(crate) use shared::{Answer, Shared, Waker};
-pub(crate) use streams::{END, Token, enter, leave};
+pub(crate) use streams::{END, Token, enter, leave, refuse};
+pub(crate) use usage::Exceeded;
 pub(crate) use worker::{Found, SANDBOX_ID, TARGET, find};
 
 /// Where a route is served, if it is: its hosts are there and nowhere else.
@@ -126,9 +142,11 @@ struct Config {
 impl ClusterConfig for Config {
     fn new_cluster(&self, envoy: &dyn EnvoyCluster) -> Box<dyn Cluster> {
         let name = envoy.get_cluster_name();
-        let (shared, wants) = Shared::new(name.as_slice(), self.config.clone(), self.gateway.reader.clone());
+        let process = Process::current();
+        let (config, reader) = (self.config.clone(), self.gateway.reader.clone());
+        let (shared, wants) = Shared::new(name.as_slice(), config, reader, process);
         // Subscribed before the table is first read, so nothing is missed.
-        let mut changes = self.gateway.subscribe(FEED, main_thread::cares);
+        let mut changes = self.gateway.subscribe(FEED, main_thread::cares(process));
         let told = Arc::downgrade(&shared);
         changes.set_waker(move || {
             if let Some(shared) = told.upgrade() {
@@ -175,7 +193,9 @@ impl Cluster for Sandboxes {
     }
 
     fn on_worker_event(&self, _envoy: &dyn EnvoyCluster, event: u64) {
-        self.shared.pass_barrier(event);
+        if thread::current().id() != self.made_on {
+            self.shared.pass_barrier(event);
+        }
     }
 
     fn on_shutdown(&mut self, _envoy: &dyn EnvoyCluster, completion: CompletionCallback) {

@@ -1,25 +1,33 @@
-//! The one gateway of the process: the route table and the thread that keeps it true.
+//! The one gateway of the process: the route table and the threads that keep it true.
 //!
 //! Made when Envoy creates the bootstrap extension's config, which also happens in `--mode validate`:
-//! making it starts nothing. [`Gateway::start`] starts the thread, once, when the server is up. Listeners
+//! making it starts nothing. [`Gateway::start`] starts the threads, once, when the server is up. Listeners
 //! come and go with their filter configs; they all read this table, which is ready when the first list of
 //! every source is in it.
+//!
+//! There are two threads. `sandgate` reads the routes file and the cluster and sweeps the table. `sandgate-push` takes
+//! what peers push, where pushes are configured: it has a runtime of its own, so that a push does not wait for a list
+//! that is being decoded or committed (the commit frees the table's lock between its steps). Envoy's main thread looks
+//! after both: see [`thread`].
+
+mod thread;
 
 use std::future::pending;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sandgate_routes::{Changes, Route, RouteReader, RouteTable, RouteWriter};
 use sandgate_watch::{
     FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
-    RefreshStatus, RefreshStatusReader, Settings,
+    RefreshDrain, RefreshStatus, RefreshStatusReader, Settings,
 };
-use tokio::runtime;
-use tokio::sync::{Notify, oneshot};
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
+
+pub(crate) use thread::ThreadStatus;
+use thread::{Stop, Watched};
 
 static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 
@@ -28,33 +36,24 @@ pub(crate) fn current() -> Option<&'static Gateway> {
     GATEWAY.get()
 }
 
-/// How often expired tombstones are swept and the gauges brought up to date.
-const TICK: Duration = Duration::from_secs(1);
-/// How long a stop waits for a load of the routes file that is under way.
-const STOP: Duration = Duration::from_secs(1);
+/// How often expired tombstones are swept.
+const SWEEP: Duration = Duration::from_secs(1);
 
 pub(crate) struct Gateway {
     pub(crate) reader: RouteReader,
-    /// Panics caught in hooks since the start.
-    pub(crate) panics: AtomicU64,
     pub(crate) made: Instant,
     writer: RouteWriter,
     file: Option<FileStatusReader>,
     kubernetes: Option<KubernetesStatusReader>,
     refresh: Option<RefreshStatusReader>,
-    /// Listeners may be open from here on, ready or not.
-    overdue: Arc<AtomicBool>,
-    thread: Mutex<Thread>,
-    announcer: Arc<Announcer>,
-}
-
-/// What keeps the table true.
-struct Sources {
-    file: Option<FileSource>,
-    kubernetes: Option<KubernetesSource>,
-    /// It has no list of its own: nobody waits for it.
-    receiver: Option<Receiver>,
+    own_addresses: Vec<SocketAddr>,
+    drain: Option<RefreshDrain>,
+    /// How long the listeners wait for the first lists, from the start on.
     open_after: Option<Duration>,
+    started: OnceLock<Instant>,
+    sources: Watched,
+    pushes: Option<Watched>,
+    announcer: Arc<Announcer>,
 }
 
 /// Tells Envoy's main thread that something changed, until the gateway stops: a load of the routes file may
@@ -74,17 +73,11 @@ impl Announcer {
     }
 }
 
-/// The life of the gateway's thread.
-enum Thread {
-    Waiting(Box<Sources>),
-    Running { stop: Arc<Notify>, thread: JoinHandle<()> },
-    Done,
-}
-
 impl Gateway {
     /// Makes the gateway of this process; an error if there is one already.
     pub(crate) fn install(settings: &Settings) -> Result<&'static Self, &'static str> {
         let (writer, reader) = RouteTable::new(settings.limits());
+        let announcer = Arc::<Announcer>::default();
         let file = settings.routes_file().map(|path| FileSource::new(path, writer.clone()));
         let kubernetes = settings.kubernetes().map(|kubernetes| {
             KubernetesSource::new(kubernetes, writer.clone()).admitting(settings.addresses().clone())
@@ -94,20 +87,22 @@ impl Gateway {
             .map(|refresh| Receiver::new(refresh.clone(), settings.addresses().clone(), writer.clone()));
         let gateway = Self {
             reader,
-            panics: AtomicU64::new(0),
             made: Instant::now(),
-            writer,
             file: file.as_ref().map(FileSource::status),
             kubernetes: kubernetes.as_ref().map(KubernetesSource::status),
             refresh: receiver.as_ref().map(Receiver::status),
-            overdue: Arc::default(),
-            thread: Mutex::new(Thread::Waiting(Box::new(Sources {
-                file,
-                kubernetes,
-                receiver,
-                open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
-            }))),
-            announcer: Arc::default(),
+            own_addresses: settings.own_addresses().to_vec(),
+            drain: receiver.as_ref().map(Receiver::drain),
+            open_after: settings.kubernetes().and_then(|settings| settings.open_after()),
+            started: OnceLock::new(),
+            sources: Sources::new(file, kubernetes, &writer, &announcer).watched(),
+            pushes: receiver.map(|receiver| {
+                Watched::new("sandgate-push", announcing(&announcer), move |stop| {
+                    Box::pin(receiver.clone().run(stop.asked()))
+                })
+            }),
+            writer,
+            announcer,
         };
         GATEWAY
             .set(gateway)
@@ -115,59 +110,60 @@ impl Gateway {
         GATEWAY.get().ok_or("the gateway is gone")
     }
 
-    /// Starts the thread. `announce` is called whenever the table or a source may have changed, from other
-    /// threads, until [`stop`](Self::stop) returns.
+    /// Starts the threads. `announce` is called whenever a source may have changed, from other threads, until
+    /// [`stop`](Self::stop) returns. A thread that cannot be started is tried again by [`look`](Self::look).
     pub(crate) fn start(&self, announce: impl Fn() + Send + 'static) -> io::Result<()> {
-        let mut state = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut sources = match std::mem::replace(&mut *state, Thread::Done) {
-            Thread::Waiting(sources) => sources,
-            other => {
-                *state = other;
-                return Ok(());
-            }
-        };
+        if self.started.set(Instant::now()).is_err() {
+            return Ok(());
+        }
         self.announcer.set(Some(Box::new(announce)));
-        let receiver = sources.receiver.take();
-        let running = sources.run(&self.writer, &self.announcer, Arc::clone(&self.overdue));
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let stop = Arc::new(Notify::new());
-        let (stopped, writer, announcer) =
-            (Arc::clone(&stop), self.writer.clone(), Arc::clone(&self.announcer));
-        let (ages, pushes) = (self.kubernetes.is_some(), self.refresh.clone());
-        let thread = thread::Builder::new().name("sandgate".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                let (end, ended) = oneshot::channel::<()>();
-                let receiving = receiver.map(|receiver| {
-                    tokio::spawn(receiver.run(async {
-                        let _dropped = ended.await;
-                    }))
-                });
-                tokio::select! {
-                    () = running => {}
-                    () = tick(&writer, &announcer, pushes.as_ref(), ages) => {}
-                    () = stopped.notified() => {}
-                }
-                drop(end);
-                if let Some(receiving) = receiving {
-                    // A panic of it has been logged by the panic hook.
-                    let _ended = receiving.await;
-                }
-            });
-            runtime.shutdown_timeout(STOP);
-        })?;
-        *state = Thread::Running { stop, thread };
-        Ok(())
+        let started: Vec<io::Result<()>> = self.watched().map(Watched::start).collect();
+        started.into_iter().collect()
     }
 
-    /// Ends the thread and waits for it: after this nothing calls into Envoy any more.
-    pub(crate) fn stop(&self) {
-        let mut state = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Thread::Running { stop, thread } = std::mem::replace(&mut *state, Thread::Done) {
-            stop.notify_one();
-            // A panic of the thread has been logged by the panic hook.
-            let _ = thread.join();
-            self.announcer.set(None);
+    fn watched(&self) -> impl Iterator<Item = &Watched> {
+        std::iter::once(&self.sources).chain(&self.pushes)
+    }
+
+    /// Looks after the threads; to be called by Envoy's main thread about every second, once they are started.
+    pub(crate) fn look(&self) {
+        let now = Instant::now();
+        for thread in self.watched() {
+            thread.look(now);
         }
+    }
+
+    /// Ends the threads and waits for them: after this nothing calls into Envoy any more.
+    pub(crate) fn stop(&self) {
+        self.watched().for_each(Watched::ask_to_stop);
+        self.watched().for_each(Watched::stop);
+        self.announcer.set(None);
+    }
+
+    /// Has Envoy's main thread bring the metrics up to date.
+    pub(crate) fn announce(&self) {
+        self.announcer.announce();
+    }
+
+    /// How the threads are.
+    pub(crate) fn threads(&self) -> Vec<ThreadStatus> {
+        self.watched().map(Watched::status).collect()
+    }
+
+    /// Whether the thread that keeps the table true runs.
+    pub(crate) fn sources_up(&self) -> bool {
+        self.sources.status().up
+    }
+
+    /// Whether the thread that takes pushes runs, if there is to be one.
+    pub(crate) fn pushes_up(&self) -> bool {
+        self.pushes.as_ref().is_some_and(|thread| thread.status().up)
+    }
+
+    /// Makes a thread panic.
+    #[cfg(feature = "failpoints")]
+    pub(crate) fn kill(&self, name: &str) -> bool {
+        self.watched().filter(|thread| thread.status().name == name).map(Watched::kill).count() > 0
     }
 
     /// Subscribes to those changes of the table that somebody cares about, who is asked what an ID was and what it is.
@@ -177,6 +173,11 @@ impl Gateway {
         cares: impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static,
     ) -> Changes {
         self.writer.subscribe_where(capacity, cares)
+    }
+
+    /// Live objects that are not served under the ID they claim.
+    pub(crate) fn displaced(&self, most: usize) -> Vec<Arc<Route>> {
+        self.writer.displaced(most)
     }
 
     /// What the routes file last did, if there is one.
@@ -189,6 +190,19 @@ impl Gateway {
         self.refresh.as_ref().map(RefreshStatusReader::load)
     }
 
+    /// Where this process listens, as far as it has been told: listeners, admin port, receiver of pushes.
+    pub(crate) fn own_addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        let receiver = self.refresh.as_ref().and_then(|status| status.load().listening);
+        self.own_addresses.iter().copied().chain(receiver)
+    }
+
+    /// This process is about to end, or to be replaced: what is pushed is not acknowledged any more.
+    pub(crate) fn drain(&self) {
+        if let Some(drain) = &self.drain {
+            drain.begin();
+        }
+    }
+
     /// What the Kubernetes watch is doing, if there is one.
     pub(crate) fn kubernetes_status(&self) -> Option<&KubernetesStatusReader> {
         self.kubernetes.as_ref()
@@ -196,52 +210,74 @@ impl Gateway {
 
     /// Whether the listeners may be open: the table is complete, or has taken longer than they may wait for it.
     pub(crate) fn may_open(&self) -> bool {
-        self.reader.is_ready() || self.overdue.load(Ordering::Relaxed)
+        self.reader.is_ready() || self.overdue_in().is_some_and(|left| left.is_zero())
+    }
+
+    /// How long the listeners still wait for the first lists, if they do not wait for ever.
+    pub(crate) fn overdue_in(&self) -> Option<Duration> {
+        let waited = self.started.get()?.elapsed();
+        self.open_after.map(|wait| wait.saturating_sub(waited))
     }
 }
 
+fn announcing(announcer: &Arc<Announcer>) -> impl Fn() + Send + Sync + 'static {
+    let announcer = Arc::clone(announcer);
+    move || announcer.announce()
+}
+
+/// What keeps the table true, to be run as often as the thread is started.
+struct Sources {
+    file: Option<FileSource>,
+    kubernetes: Option<KubernetesSource>,
+    writer: RouteWriter,
+    announcer: Arc<Announcer>,
+}
+
 impl Sources {
-    /// Runs every source. The table is ready when the first list of each is in it.
-    fn run(
-        self: Box<Self>,
+    /// The table is ready when the first list of each source is in it.
+    fn new(
+        file: Option<FileSource>,
+        kubernetes: Option<KubernetesSource>,
         writer: &RouteWriter,
         announcer: &Arc<Announcer>,
-        overdue: Arc<AtomicBool>,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let Sources { file, kubernetes, open_after, .. } = *self;
+    ) -> Self {
         let missing = usize::from(file.is_some()) + usize::from(kubernetes.is_some());
         let missing = Arc::new(AtomicUsize::new(missing));
+        // A source that is run again may say so again.
         let listed = || {
-            let (missing, writer, announcer) = (Arc::clone(&missing), writer.clone(), Arc::clone(announcer));
+            let (missing, writer, announce) = (Arc::clone(&missing), writer.clone(), announcing(announcer));
+            let said = AtomicBool::new(false);
             move || {
-                if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                if !said.swap(true, Ordering::AcqRel) && missing.fetch_sub(1, Ordering::AcqRel) == 1 {
                     writer.set_ready();
                 }
-                announcer.announce();
+                announce();
             }
         };
-        let changed = || {
-            let announcer = Arc::clone(announcer);
-            move || announcer.announce()
-        };
         let file = file.map(|file| {
-            let changed = changed();
+            let changed = announcing(announcer);
             file.on_first_load(listed()).on_status(move |_| changed())
         });
-        let kubernetes = kubernetes.map(|source| source.on_first_lists(listed()).on_status(changed()));
-        let opened = changed();
+        let kubernetes =
+            kubernetes.map(|source| source.on_first_lists(listed()).on_status(announcing(announcer)));
+        Self { file, kubernetes, writer: writer.clone(), announcer: Arc::clone(announcer) }
+    }
+
+    fn watched(self) -> Watched {
+        let on_end = announcing(&self.announcer);
+        Watched::new("sandgate", on_end, move |stop| Box::pin(self.run(stop)))
+    }
+
+    /// Runs every source until one of them ends, which none of them should, or the thread is asked to stop.
+    fn run(&self, stop: Stop) -> impl Future<Output = ()> + Send + 'static {
+        let (file, kubernetes, writer) = (self.file.clone(), self.kubernetes.clone(), self.writer.clone());
         async move {
-            let file = async { run_or_wait(file.map(FileSource::run)).await };
-            let kubernetes = async { run_or_wait(kubernetes.map(KubernetesSource::run)).await };
-            let open = async {
-                if let Some(wait) = open_after {
-                    sleep(wait).await;
-                    overdue.store(true, Ordering::Relaxed);
-                    opened();
-                }
-                pending::<()>().await;
-            };
-            tokio::join!(file, kubernetes, open);
+            tokio::select! {
+                () = run_or_wait(file.map(FileSource::run)) => {}
+                () = run_or_wait(kubernetes.map(KubernetesSource::run)) => {}
+                () = sweep(&writer) => {}
+                () = stop.asked() => {}
+            }
         }
     }
 }
@@ -253,21 +289,11 @@ async fn run_or_wait(source: Option<impl Future<Output = ()>>) {
     }
 }
 
-/// Housekeeping on a timer. A sweep has no other announcement, nor has what was pushed in vain, nor the passing of time, where there are
-/// gauges of `ages`.
-async fn tick(writer: &RouteWriter, announcer: &Announcer, pushes: Option<&RefreshStatusReader>, ages: bool) {
-    let reader = writer.reader();
-    let look = || (reader.counts(), pushes.map(RefreshStatusReader::load));
-    let mut seen = None;
-    let mut ticks = interval(TICK);
+async fn sweep(writer: &RouteWriter) {
+    let mut ticks = interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         writer.sweep();
-        let now = Some(look());
-        if now != seen || ages {
-            seen = now;
-            announcer.announce();
-        }
     }
 }

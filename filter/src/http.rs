@@ -5,8 +5,9 @@
 //! a host is. A request whose host is not there yet is held; when the filter is told of it, everything is decided again.
 //! Bodies and upgrades never pass through the module.
 //!
-//! On the way back the filter looks only at answers that Envoy gives itself because the sandbox could not be reached, and
-//! puts the reason in their place. A request that ends with its sandbox is answered here as well, in `on_scheduled`.
+//! On the way back the filter puts the reason in the place of answers that Envoy gives itself because the sandbox could not
+//! be reached, and takes out of a sandbox's answer what is not a sandbox's to say: see [`response`]. A request that ends
+//! with its sandbox is answered here as well, in `on_scheduled`.
 //!
 //! `x-envoy-original-dst-host` and the module's own header are removed from every request before anything else, addressed
 //! or not. Where the request goes travels as filter state, which no client can set.
@@ -14,7 +15,6 @@
 use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi::{
@@ -25,6 +25,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
 };
 use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyBuffer, EnvoyHttpFilter, EnvoyHttpFilterConfig, HttpFilter, HttpFilterConfig, envoy_log_error,
+    report_panic,
 };
 use sandgate_request::{Address, FilterConfig, Headers, Refusal, Trouble, preferred_media, reply};
 
@@ -33,9 +34,11 @@ use crate::gateway::{self, Gateway};
 
 mod failure;
 mod forward;
+mod response;
 mod stats;
 
 use forward::Outcome;
+use response::Judgement;
 use stats::Stats;
 
 /// Creates the filter's config. A config that cannot be served is explained in Envoy's log and refused.
@@ -65,7 +68,12 @@ pub(crate) fn new_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
             return None;
         }
     };
-    Some(Box::new(SharedConfig(Arc::new(Shared { gateway, config, stats }))))
+    let limits = cluster::Limits::new(
+        config.requests_per_sandbox(),
+        config.connections_per_sandbox(),
+        config.percent_per_client(),
+    );
+    Some(Box::new(SharedConfig(Arc::new(Shared { gateway, config, limits, stats }))))
 }
 
 struct SharedConfig(Arc<Shared>);
@@ -74,6 +82,7 @@ struct SharedConfig(Arc<Shared>);
 struct Shared {
     gateway: &'static Gateway,
     config: FilterConfig,
+    limits: cluster::Limits,
     stats: Stats,
 }
 
@@ -86,6 +95,7 @@ impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for SharedConfig {
             waiting_since: Cell::new(None),
             held: Cell::new(false),
             answered: Cell::new(false),
+            local: Cell::new(false),
             trouble: Cell::new(None),
         })
     }
@@ -104,6 +114,8 @@ struct Filter {
     held: Cell<bool>,
     /// Whether the client has got the beginning of an answer, or is about to.
     answered: Cell<bool>,
+    /// Whether the answer is Envoy's own, or that of another filter.
+    local: Cell<bool>,
     /// Why Envoy could not reach the sandbox, between its learning so and its answer.
     trouble: Cell<Option<Trouble>>,
 }
@@ -134,6 +146,7 @@ impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
         details: EnvoyBuffer<'_>,
         _reset_imminent: bool,
     ) -> LocalReplyStatus {
+        self.local.set(true);
         if !self.answered.get() && self.stream.get().is_some() {
             self.trouble.set(failure::classify(details.as_slice()));
         }
@@ -142,8 +155,27 @@ impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
 
     fn on_response_headers(&self, envoy: &mut EHF, _end_of_stream: bool) -> ResponseHeadersStatus {
         self.answered.set(true);
-        let Some(trouble) = self.trouble.take() else { return ResponseHeadersStatus::Continue };
-        // Envoy's answer has not left yet: ours takes its place.
+        let trouble = match self.trouble.take() {
+            Some(trouble) => trouble,
+            // Not a sandbox's answer.
+            None if self.local.get() || self.address.get().is_none() => {
+                return ResponseHeadersStatus::Continue;
+            }
+            None => match response::judge(envoy) {
+                Judgement::Pass => return ResponseHeadersStatus::Continue,
+                Judgement::Clean => {
+                    response::clean(envoy);
+                    return ResponseHeadersStatus::Continue;
+                }
+                Judgement::BadStatus => Trouble::BadStatus,
+            },
+        };
+        if trouble == Trouble::PortClosed
+            && let Some(token) = self.stream.get()
+        {
+            cluster::refuse(token);
+        }
+        // The answer has not left yet: ours takes its place.
         self.refuse(envoy, Refusal::Upstream(trouble));
         ResponseHeadersStatus::StopIteration
     }
@@ -164,8 +196,9 @@ impl Filter {
         // A panic that left the hook would end the whole proxy; this request alone fails, closed.
         match catch_unwind(AssertUnwindSafe(|| self.route(envoy))) {
             Ok(outcome) => outcome,
-            Err(_) => {
-                self.shared.gateway.panics.fetch_add(1, Ordering::Relaxed);
+            Err(payload) => {
+                report_panic("sandgate: a request", payload);
+                self.shared.gateway.announce();
                 self.answer(envoy, Refusal::Panic, None)
             }
         }
@@ -181,6 +214,8 @@ impl Filter {
             }
             Answer::OverTheCap => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyPorts)),
             Answer::TooLate => self.refuse(envoy, Refusal::Upstream(Trouble::NotAddedInTime)),
+            Answer::OverTheShare => self.refuse(envoy, Refusal::Upstream(Trouble::ClientTooManyPorts)),
+            Answer::NoRoom => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyHosts)),
         }
     }
 
@@ -231,5 +266,9 @@ impl<EHF: EnvoyHttpFilter> Headers for RequestHeaders<'_, EHF> {
     fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R {
         let value = self.0.get_request_header_value(name);
         f(value.as_ref().map(|value| value.as_slice()))
+    }
+
+    fn repeats(&self, name: &str) -> bool {
+        self.0.is_request_header_repeated(name)
     }
 }

@@ -1,6 +1,6 @@
 //! `libsandgate.so`: Sandgate inside Envoy.
 //!
-//! Three extension points, each a thin translation between Envoy's hooks and plain Rust:
+//! Four extension points, each a thin translation between Envoy's hooks and plain Rust:
 //!
 //! * [`bootstrap`] owns the process-wide [`gateway`]: the route table, the thread that keeps it true, the
 //!   admin pages and the gauges. There is one per process, whatever the number of listeners and reloads.
@@ -8,6 +8,7 @@
 //!   or let it through. What is decided lives in `sandgate-request`, which knows nothing of Envoy.
 //!
 //! * [`cluster`] owns the connections to sandboxes: hosts that come with requests and go with their sandbox.
+//! * [`connections`] gives each client address its share of a listener's connections.
 //!
 //! Nothing here may unwind into Envoy, block a worker, or log what a client sent.
 
@@ -16,9 +17,11 @@
 mod admin;
 mod bootstrap;
 mod cluster;
+mod connections;
 mod gateway;
 mod http;
 mod log;
+mod own;
 
 use envoy_proxy_dynamic_modules_rust_sdk::declare_all_init_functions;
 
@@ -27,6 +30,7 @@ declare_all_init_functions!(
     bootstrap: bootstrap::new_config,
     http: http::new_config,
     cluster: cluster::new_config,
+    network: connections::new_config,
 );
 
 /// Runs once for each config that loads the module; must be idempotent.

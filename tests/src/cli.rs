@@ -61,9 +61,22 @@ pub struct Running {
 impl Running {
     /// Starts `sandgate` with these arguments, its output going to files.
     pub fn start(arguments: &[&str]) -> Self {
+        Self::spawn(command(arguments))
+    }
+
+    /// The same, with so many files that it, and what it starts, may open.
+    pub fn start_with_files(files: u32, arguments: &[&str]) -> Self {
+        let plain = command(arguments);
+        let mut limited = Command::new("sh");
+        limited.arg("-c").arg(format!("ulimit -n {files} && exec \"$@\"")).arg("sh");
+        limited.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+        limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(limited)
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let folder = TempDir::with_prefix("sandgate-cli-").expect("create a folder");
         let file = |name| File::create(folder.path().join(name)).expect("create a file");
-        let mut command = command(arguments);
         // What it writes goes away with it, also when it had no time to clean up.
         command.env("TMPDIR", folder.path()).stdout(file("stdout")).stderr(file("stderr"));
         let child = command.spawn().expect("start sandgate");

@@ -3,7 +3,7 @@
 mod raw;
 mod websocket;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -13,7 +13,7 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -109,7 +109,17 @@ pub struct Client {
 impl Client {
     /// An HTTP/1.1 connection with keep-alive.
     pub async fn http1(server: SocketAddr) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(server).await?;
+        Self::over(TcpStream::connect(server).await?, server).await
+    }
+
+    /// The same, from this address of our own.
+    pub async fn http1_from(own: IpAddr, server: SocketAddr) -> std::io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((own, 0).into())?;
+        Self::over(socket.connect(server).await?, server).await
+    }
+
+    async fn over(stream: TcpStream, server: SocketAddr) -> std::io::Result<Self> {
         let (sender, connection) =
             http1::Builder::new().handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
         let driver = tokio::spawn(async move {
@@ -129,6 +139,16 @@ impl Client {
             let _ended = connection.await;
         });
         Ok(Self { sender: Sender::Http2(sender), server, driver })
+    }
+
+    /// Another handle on the same HTTP/2 connection, which ends with the first one.
+    ///
+    /// # Panics
+    /// For HTTP/1.1, where one request at a time is under way.
+    pub fn share(&self) -> Self {
+        let Sender::Http2(sender) = &self.sender else { panic!("an HTTP/1.1 connection is not shared") };
+        let driver = tokio::spawn(async {});
+        Self { sender: Sender::Http2(sender.clone()), server: self.server, driver }
     }
 
     /// Sends a request and reads the whole answer.

@@ -175,6 +175,16 @@ impl Gateway {
         self.status_field("VmRSS:") * 1024
     }
 
+    /// The part of it that is no file's, in bytes.
+    pub fn anonymous_memory(&self) -> u64 {
+        self.status_field("RssAnon:") * 1024
+    }
+
+    /// The number of descriptors that Envoy has open.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("Envoy runs").count()
+    }
+
     /// The number of threads of Envoy.
     pub fn threads(&self) -> u64 {
         self.status_field("Threads:")

@@ -101,6 +101,6 @@ pub fn address(sandbox: usize) -> IpAddr {
 }
 
 fn builder() -> Builder {
-    let refresh = json!({ "address": "0.0.0.0", "port": PORT, "insecure": true });
+    let refresh = json!({ "address": "0.0.0.0", "port": PORT, "provider": "openkruise", "insecure": true });
     Gateway::builder().routes("routes: []").setting("refresh", refresh)
 }

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | any | `{"sandbox","method","path","host","headers","port","connection"}`: what arrived, and where |
 //! | `/ws` | an echo WebSocket whose first message is the sandbox's name |
+//! | `/ws-seen` | the same, whose first message is what arrived |
 //! | `/sse` | an event stream: each event is sent by [`Sandbox::event`] |
 //! | `/slow` | held until [`Sandbox::release`] |
 //! | `/upload` | `{"bytes","intact"}` of a body that repeats the [`Pattern`] |
 //! | `/download?bytes=N` | N bytes that repeat the [`Pattern`] |
 //! | `/trailers` | a body, then the trailer `grpc-status: 0` |
+//! | `/takeover.html` | a page whose service worker answers for the whole origin from then on; loaded when it is active |
 
 mod answer;
 mod pattern;
 mod place;
+mod raw;
 mod transport;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -31,6 +34,7 @@ use tokio_rustls::TlsAcceptor;
 
 pub use pattern::Pattern;
 pub use place::Place;
+pub use raw::RawSandbox;
 use transport::Transport;
 
 use crate::{DEADLINE, eventually};
@@ -44,6 +48,7 @@ struct Shared {
     open: AtomicUsize,
     held: AtomicUsize,
     gate: Semaphore,
+    takeover: Semaphore,
     events: Mutex<Option<mpsc::Sender<Bytes>>>,
 }
 
@@ -102,6 +107,7 @@ impl Sandbox {
             open: AtomicUsize::new(0),
             held: AtomicUsize::new(0),
             gate: Semaphore::new(0),
+            takeover: Semaphore::new(0),
             events: Mutex::new(None),
         });
         let mut sandbox = Self { shared, place, addresses: Vec::new(), tasks: Vec::new() };
@@ -156,6 +162,11 @@ impl Sandbox {
             (self.shared.held.load(Ordering::SeqCst) == count).then_some(())
         })
         .await;
+    }
+
+    /// Requests held at `/slow` now.
+    pub fn held(&self) -> usize {
+        self.shared.held.load(Ordering::SeqCst)
     }
 
     /// Lets `count` requests held at `/slow` go.

@@ -173,6 +173,9 @@ pub(crate) struct Routes {
     /// Only the digest of the whole table: equal on gateways that serve the same
     #[arg(long, conflicts_with_all = ["state", "namespace", "prefix", "id"])]
     pub(crate) digest: bool,
+    /// Only sandboxes that are not served because another has the id they claim, or had it until now
+    #[arg(long, conflicts_with_all = ["state", "namespace", "prefix", "id", "digest"])]
+    pub(crate) displaced: bool,
     /// Answer in JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -197,7 +200,8 @@ Examples:
            \"owner\":\"\",\"state\":\"running\",\"resourceVersion\":\"41\"}
 
 The resource version is what puts messages in order: use the object's own. A gateway that knows something
-as new ignores the message, which counts as delivered.
+as new ignores the message, which counts as delivered. A gateway that does not watch the object's cluster lets
+its route go after refresh.lease-seconds, unless the same is pushed again before.
 
 Prints what became of the message at each gateway; with --stdin, what went wrong, then a line for each.
 Exit code: 0 if every gateway has everything, 1 if not, 2 if the command line, a file or a message is wrong."

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use sandgate_request::{
     ACCESS_TOKEN, Address, Decision, FilterConfig, Headers, Media, Recognition, Refusal, SECURE_ACCESS, Step,
-    Unaddressed, decide, recognise, reply,
+    Unaddressed, decide, has_refused_method, recognise, reply, settle,
 };
 use sandgate_routes::{
-    Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, Version,
+    Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 use serde_json::Value;
 
@@ -36,7 +36,11 @@ pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
     let observed = args.routes.as_deref().map(read_routes).transpose()?;
     let steps = sandgate_request::explain(headers.as_slice(), &config);
     let table = match recognise(headers.as_slice(), &config) {
-        Recognition::Addressed(address) => look_up(&args, observed, &address, &headers).await?,
+        Recognition::Addressed(address) => {
+            let readings: Vec<Address> =
+                [address.other_reading(), Some(address)].into_iter().flatten().collect();
+            look_up(&args, observed, &readings, &headers).await?
+        }
         _ => None,
     };
     let report = judge(&headers, &config, steps, table.as_ref());
@@ -59,7 +63,7 @@ fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
 async fn look_up(
     args: &Explain,
     observed: Option<Vec<Observation>>,
-    address: &Address,
+    readings: &[Address],
     headers: &[Header],
 ) -> Result<Option<Table>, Failure> {
     let (writer, reader) = RouteTable::new(Limits::default());
@@ -73,7 +77,9 @@ async fn look_up(
     } else if let Some(url) = &args.admin {
         let admin = Admin::new(url);
         // A host is not case sensitive: the gateway looks for the id in lower case too.
-        for id in [address.id().to_owned(), address.id().to_ascii_lowercase()] {
+        let as_sent_and_folded =
+            |reading: &Address| [reading.id().to_owned(), reading.id().to_ascii_lowercase()];
+        for id in readings.iter().flat_map(as_sent_and_folded) {
             if let Some(view) = one(&admin, &id).await? {
                 note = note.or(take_over(&writer, &view, headers)?);
             }
@@ -109,17 +115,19 @@ fn take_over(
     headers: &[Header],
 ) -> Result<Option<&'static str>, Failure> {
     let odd = |what: &str| Failure::new(format!("the gateway's route {} has an odd {what}", view.id));
-    let sent = [ACCESS_TOKEN, SECURE_ACCESS]
-        .into_iter()
-        .find_map(|name| headers.with(name, |token| token.map(<[u8]>::to_vec)));
+    let names: &[&str] = if view.secure_access { &[SECURE_ACCESS] } else { &[ACCESS_TOKEN, SECURE_ACCESS] };
+    let secret =
+        |token: &[u8]| if view.secure_access { Secret::secure_access(token) } else { Secret::new(token) };
+    let sent = names
+        .iter()
+        .find_map(|name| headers.with(name, |token| token.map(|token| token.trim_ascii().to_vec())));
     let (token, note) = match (view.auth, sent) {
         (false, _) => (None, None),
-        (true, Some(sent)) if !sent.is_empty() => (
-            Some(Secret::new(sent)),
-            Some("the admin pages never show tokens: the one sent is taken for right"),
-        ),
+        (true, Some(sent)) if !sent.is_empty() => {
+            (Some(secret(&sent)), Some("the admin pages never show tokens: the one sent is taken for right"))
+        }
         // Nothing was sent, so anything but nothing will do.
-        (true, _) => (Some(Secret::new("a token")), None),
+        (true, _) => (Some(secret(b"a token")), None),
     };
     let observed = Observation {
         key: ObjectKey::new(&view.provider, &view.namespace, &view.name).map_err(|_| odd("name"))?,
@@ -131,12 +139,17 @@ fn take_over(
         ip: view.ip.as_deref().map(str::parse).transpose().map_err(|_| odd("address"))?,
         token,
         require_traffic_auth: view.require_traffic_auth,
-        clash: if view.ambiguous { Clash::Refuse } else { Clash::NewestServes },
+        clash: if view.ambiguous { Clash::Refuse } else { Clash::Rank },
+        created: Some(1),
+        ip_is_claimed: false,
     };
     if view.ambiguous {
-        // The page shows one of those who claim the id, so the other is made up. It comes last in the order of keys: never shown.
-        let other = ObjectKey::new("~", "", "other").map_err(|_| odd("name"))?;
-        writer.apply(Observation { key: other, ..observed.clone() });
+        // The page shows the first of those who claim the ID, so the others are made up. They are of unknown age, which
+        // makes them last.
+        for name in ["other", "another"] {
+            let other = ObjectKey::new(&view.provider, "~", name).map_err(|_| odd("name"))?;
+            writer.apply(Observation { key: other, state: State::Paused, created: None, ..observed.clone() });
+        }
     }
     writer.apply(observed);
     Ok(note)
@@ -150,13 +163,17 @@ fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Opt
         Recognition::Malformed { form, part } => {
             report.verdict = refuse(Refusal::Malformed { form, part }, None);
         }
+        Recognition::Conflicting { taken, other } => {
+            report.verdict = refuse(Refusal::Conflicting { taken, other }, None);
+        }
         Recognition::Unaddressed => {
             report.verdict = match config.unaddressed() {
                 Unaddressed::Pass => Verdict::Passed,
+                Unaddressed::Refuse if has_refused_method(headers) => refuse(Refusal::Method, None),
                 Unaddressed::Refuse => refuse(Refusal::Unaddressed, None),
             };
         }
-        Recognition::Addressed(address) => {
+        Recognition::Addressed(mut address) => {
             let Some(table) = table else {
                 report.verdict = Verdict::NotAsked;
                 report.address = Some(address);
@@ -164,7 +181,10 @@ fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Opt
             };
             let ready = table.reader.is_ready();
             let pinned = table.reader.pin();
-            let decision = decide(&address, &pinned, ready, headers, config);
+            let decision = match settle(&mut address, &pinned) {
+                Ok(()) => decide(&address, &pinned, ready, headers, config),
+                Err(refusal) => Decision::Refuse(refusal),
+            };
             let route = match decision {
                 Decision::Forward(route) => Some(route),
                 Decision::Refuse(_) => pinned.get(address.id()),

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use crate::admin::{Admin, Answer};
 use crate::args::Routes;
@@ -15,6 +17,11 @@ use crate::terminal::{note, print};
 mod tests;
 
 const PAGE: usize = 1000;
+const MOST_DISPLACED: usize = 10_000;
+/// How long a page of a large table may take to be made.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two questions for it.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// A route as the admin page shows it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -31,6 +38,9 @@ pub(crate) struct RouteView {
     pub(crate) version: String,
     pub(crate) identity: u64,
     pub(crate) auth: bool,
+    /// The owner has closed it with its token. A gateway that does not say so knows no such tokens.
+    #[serde(default)]
+    pub(crate) secure_access: bool,
     pub(crate) require_traffic_auth: bool,
     /// Other objects claim the ID too, and none is served. A gateway that does not say so has no such routes.
     #[serde(default)]
@@ -41,6 +51,9 @@ pub(crate) struct RouteView {
 struct Page {
     routes: Vec<RouteView>,
     next: Option<String>,
+    /// How many are not served under the ID they claim.
+    #[serde(default)]
+    displaced: u64,
 }
 
 pub(crate) async fn routes(args: Routes) -> Result<ExitCode, Failure> {
@@ -57,13 +70,19 @@ pub(crate) async fn routes(args: Routes) -> Result<ExitCode, Failure> {
         print(&if args.json { to_json(&digest) } else { digest + "\n" });
         return Ok(ExitCode::SUCCESS);
     }
-    let routes = all(&admin, &args).await?;
+    let (routes, displaced) =
+        if args.displaced { (displaced(&admin).await?, 0) } else { all(&admin, &args).await? };
     if args.json {
         print(&to_json(&routes));
     } else if routes.is_empty() {
-        note("no routes");
+        note(if args.displaced { "every sandbox has the id it claims" } else { "no routes" });
     } else {
         print(&table(&routes));
+    }
+    if displaced > 0 {
+        note(&format!(
+            "{displaced} more are not served, because another sandbox has the id they claim: sandgate routes --displaced"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,7 +100,15 @@ pub(crate) async fn one(admin: &Admin, id: &str) -> Result<Option<RouteView>, Fa
     read(admin, &answer).map(Some)
 }
 
-async fn all(admin: &Admin, args: &Routes) -> Result<Vec<RouteView>, Failure> {
+/// Those who are not served under the ID they claim, as many as a page can have.
+async fn displaced(admin: &Admin) -> Result<Vec<RouteView>, Failure> {
+    let limit = MOST_DISPLACED.to_string();
+    let page: Page = read(admin, &ask(admin, &[("displaced", "1"), ("limit", &limit)]).await?)?;
+    Ok(page.routes)
+}
+
+/// The routes that were asked for, and how many sandboxes have none because another has the ID they claim.
+async fn all(admin: &Admin, args: &Routes) -> Result<(Vec<RouteView>, u64), Failure> {
     let limit = PAGE.to_string();
     let mut routes = Vec::new();
     let mut after: Option<String> = None;
@@ -96,7 +123,7 @@ async fn all(admin: &Admin, args: &Routes) -> Result<Vec<RouteView>, Failure> {
         // A page that does not go on would be asked for again and again.
         match page.next {
             Some(next) if after.as_ref().is_none_or(|after| next > *after) => after = Some(next),
-            _ => return Ok(routes),
+            _ => return Ok((routes, page.displaced)),
         }
     }
 }
@@ -104,7 +131,7 @@ async fn all(admin: &Admin, args: &Routes) -> Result<Vec<RouteView>, Failure> {
 /// The digest of the gateway's table.
 async fn digest(admin: &Admin) -> Result<String, Failure> {
     let page = "/sandgate/status";
-    let answer = admin.get(&format!("{page}?digest=1")).await.map_err(Failure::new)?;
+    let answer = fetch(admin, page, "digest=1").await?;
     let text = |key: &str| answer.json()?.get(key)?.as_str().map(str::to_owned);
     match text("digest").filter(|_| answer.status == 200) {
         Some(digest) => Ok(digest),
@@ -118,7 +145,31 @@ async fn digest(admin: &Admin) -> Result<String, Failure> {
 
 async fn ask(admin: &Admin, query: &[(&str, &str)]) -> Result<Answer, Failure> {
     let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-    admin.get(&format!("/sandgate/routes?{query}")).await.map_err(Failure::new)
+    fetch(admin, "/sandgate/routes", &query).await
+}
+
+/// Asks for a page. One that looks at a large table is made while we wait: it is asked for again, by the job's number.
+async fn fetch(admin: &Admin, page: &str, query: &str) -> Result<Answer, Failure> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut asked = format!("{page}?{query}");
+    loop {
+        let answer = admin.get(&asked).await.map_err(Failure::new)?;
+        let json = answer.json().unwrap_or_default();
+        match answer.status {
+            202 => {
+                let Some(job) = json["job"].as_u64() else { return Ok(answer) };
+                asked = format!("{page}?job={job}");
+            }
+            // Others have pages made; Envoy itself answers 503 without a word of ours.
+            503 if json.get("error").is_some() => {}
+            _ => return Ok(answer),
+        }
+        if Instant::now() >= deadline {
+            let waited = PATIENCE.as_secs();
+            return Err(Failure::new(format!("{}{page} was not made within {waited} seconds", admin.url())));
+        }
+        sleep(AGAIN).await;
+    }
 }
 
 fn read<T: for<'a> Deserialize<'a>>(admin: &Admin, answer: &Answer) -> Result<T, Failure> {
@@ -160,11 +211,13 @@ fn state(route: &RouteView) -> &str {
 }
 
 fn auth(route: &RouteView) -> &'static str {
-    match (route.auth, route.require_traffic_auth) {
-        (false, false) => "-",
-        (true, false) => "token",
-        (false, true) => "jwt",
-        (true, true) => "token,jwt",
+    match (route.auth, route.secure_access, route.require_traffic_auth) {
+        (false, _, false) => "-",
+        (true, false, false) => "token",
+        (true, true, false) => "secure",
+        (false, _, true) => "jwt",
+        (true, false, true) => "token,jwt",
+        (true, true, true) => "secure,jwt",
     }
 }
 

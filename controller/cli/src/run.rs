@@ -16,6 +16,7 @@ use crate::terminal::print;
 mod demo;
 mod envoy;
 mod install;
+mod limits;
 mod process;
 mod render;
 mod summary;
@@ -23,6 +24,7 @@ mod summary;
 pub(crate) use process::exec;
 pub(crate) use render::shipped_filter_config;
 
+use limits::Limits;
 use process::{Launch, Process};
 use render::Render;
 
@@ -106,6 +108,7 @@ fn render(
         gateway: &config.gateway,
         cluster: &config.cluster,
         access_log: args.access_log,
+        limits: Limits::here(args.concurrency),
     }
     .render()
 }

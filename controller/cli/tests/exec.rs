@@ -19,6 +19,16 @@ fn it_becomes_the_program() {
 }
 
 #[test]
+fn the_program_may_open_as_many_files_as_the_system_allows() {
+    let parent = std::process::id().to_string();
+    let script = format!(
+        "ulimit -Sn 100; ulimit -Hn 300; exec {SANDGATE} __exec --parent {parent} /bin/sh -- -c 'ulimit -Sn'"
+    );
+    let output = Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "300\n");
+}
+
+#[test]
 fn it_starts_nothing_for_a_parent_that_is_gone() {
     let output =
         Command::new(SANDGATE).args(["__exec", "--parent", "1", "/bin/echo", "--", "x"]).output().unwrap();

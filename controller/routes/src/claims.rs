@@ -1,68 +1,157 @@
-//! Objects that are not shown under the ID they claim: because another took it, or because it is ambiguous and another stands for all.
+//! Objects that are not shown under the ID they claim, in the order in which they would be.
 //!
-//! Few have any: an ID is a claimant's own as a rule. So what is kept here may cost, and an ID that is not contested costs nothing.
+//! Few have any: an ID is a claimant's own as a rule. So what is kept here may cost, and an ID that is not contested
+//! costs nothing.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{ObjectKey, Route};
 
-/// The routes that are not shown, by slot and by the ID they claim.
-#[derive(Default)]
-pub(crate) struct Displaced {
-    routes: HashMap<u32, Box<Route>>,
-    by_id: HashMap<Box<[u8]>, Claimants>,
+/// Where a claimant stands among those of its ID: the lowest is first.
+///
+/// Every part is a fact of the object, so every replica ranks alike, whatever it heard first. The order of the fields
+/// is the rule: a known age before an unknown one, an object's own name before a label, the older object before the
+/// younger, then the smaller UID. The key breaks what can no longer be a tie of honest objects.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    age_is_unknown: bool,
+    is_not_canonical: bool,
+    created: u32,
+    uid: Box<str>,
+    key: ObjectKey,
 }
 
-/// Those of one ID, in the order of their keys, which is the same in every process.
+impl Rank {
+    /// The rank of a route whose object was created then; 0 where nobody knows.
+    pub(crate) fn of(route: &Route, created: u32) -> Self {
+        Self {
+            age_is_unknown: created == 0,
+            is_not_canonical: !route.is_canonical(),
+            created,
+            uid: route.uid().as_str().into(),
+            key: route.key().to_key(),
+        }
+    }
+
+    /// Whose it is.
+    pub(crate) fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+
+    /// The rank of one that claims an address: by its age alone.
+    pub(crate) fn by_age(key: &ObjectKey, uid: &str, created: u32) -> Self {
+        let age_is_unknown = created == 0;
+        Self { age_is_unknown, is_not_canonical: true, created, uid: uid.into(), key: key.clone() }
+    }
+}
+
+/// The routes that are not shown, by slot and by the hash of the ID they claim.
+#[derive(Default)]
+pub(crate) struct Displaced {
+    routes: HashMap<u32, (Rank, Box<Route>)>,
+    by_id: HashMap<u64, Claimants>,
+}
+
+/// Those of one ID.
 #[derive(Default)]
 struct Claimants {
-    slots: BTreeMap<ObjectKey, u32>,
+    id: Box<[u8]>,
+    slots: BTreeMap<Rank, u32>,
+    providers: Vec<Contest>,
+}
+
+/// What the claimants of one provider make of an ID.
+struct Contest {
+    provider: Box<str>,
+    /// So many could be served.
+    servable: usize,
+    /// So many of these refuse to share.
     refusing: usize,
 }
 
+impl Claimants {
+    fn count(&mut self, route: &Route, add: bool) {
+        if !route.could_be_served() {
+            return;
+        }
+        let provider = route.key().provider();
+        let at = match self.providers.iter().position(|contest| *contest.provider == *provider) {
+            Some(at) => at,
+            None => {
+                self.providers.push(Contest { provider: provider.into(), servable: 0, refusing: 0 });
+                self.providers.len() - 1
+            }
+        };
+        let contest = &mut self.providers[at];
+        let refusing = usize::from(route.refuses());
+        if add {
+            contest.servable += 1;
+            contest.refusing += refusing;
+        } else {
+            contest.servable -= 1;
+            contest.refusing -= refusing;
+        }
+    }
+}
+
 impl Displaced {
+    pub(crate) fn len(&self) -> usize {
+        self.routes.len()
+    }
+
     pub(crate) fn get(&self, slot: u32) -> Option<&Route> {
-        self.routes.get(&slot).map(|route| &**route)
+        self.routes.get(&slot).map(|(_, route)| &**route)
+    }
+
+    /// Every route that is not shown.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Route> {
+        self.routes.values().map(|(_, route)| &**route)
     }
 
     /// Keeps a route that is not there yet.
-    pub(crate) fn insert(&mut self, route: &Route) {
-        let claimants = self.by_id.entry(route.raw_id().into()).or_default();
-        claimants.slots.insert(route.key().to_key(), route.slot());
-        claimants.refusing += usize::from(route.refuses());
-        self.routes.insert(route.slot(), Box::new(route.clone().marked(false)));
+    pub(crate) fn insert(&mut self, route: Route, created: u32) {
+        let route = route.marked(false);
+        let rank = Rank::of(&route, created);
+        let claimants = self.by_id.entry(route.id_hash()).or_default();
+        claimants.id = route.raw_id().into();
+        claimants.slots.insert(rank.clone(), route.slot());
+        claimants.count(&route, true);
+        self.routes.insert(route.slot(), (rank, Box::new(route)));
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<Route> {
-        let route = self.routes.remove(&slot)?;
-        if let Some(claimants) = self.by_id.get_mut(route.raw_id()) {
-            claimants.slots.remove(&route.key().to_key());
-            claimants.refusing -= usize::from(route.refuses());
+        let (rank, route) = self.routes.remove(&slot)?;
+        if let Some(claimants) = self.by_id.get_mut(&route.id_hash()) {
+            claimants.slots.remove(&rank);
+            claimants.count(&route, false);
             if claimants.slots.is_empty() {
-                self.by_id.remove(route.raw_id());
+                self.by_id.remove(&route.id_hash());
             }
         }
         Some(*route)
     }
 
-    /// How many claim an ID.
-    pub(crate) fn count(&self, id: &[u8]) -> usize {
-        self.by_id.get(id).map_or(0, |claimants| claimants.slots.len())
+    /// Whether anybody claims an ID of this hash.
+    pub(crate) fn any(&self, id_hash: u64) -> bool {
+        self.by_id.contains_key(&id_hash)
     }
 
-    /// Whether one of those who claim an ID refuses to share it.
-    pub(crate) fn any_refuses(&self, id: &[u8]) -> bool {
-        self.by_id.get(id).is_some_and(|claimants| claimants.refusing > 0)
+    /// The ID of this hash that is claimed, if one is.
+    pub(crate) fn id(&self, id_hash: u64) -> Option<&[u8]> {
+        self.by_id.get(&id_hash).map(|claimants| &*claimants.id)
     }
 
-    /// Who claims an ID, in order.
-    pub(crate) fn claimants(&self, id: &[u8]) -> impl Iterator<Item = (&ObjectKey, u32)> {
-        self.by_id.get(id).into_iter().flat_map(|claimants| &claimants.slots).map(|(key, &slot)| (key, slot))
+    /// Who claims an ID, the first in rank first.
+    pub(crate) fn claimants(&self, id_hash: u64) -> impl Iterator<Item = &Route> {
+        let claimants = self.by_id.get(&id_hash).into_iter().flat_map(|claimants| claimants.slots.values());
+        claimants.filter_map(|&slot| self.get(slot))
     }
 
-    /// Takes out the first of those who claim an ID.
-    pub(crate) fn take_first(&mut self, id: &[u8]) -> Option<Route> {
-        let (_, slot) = self.claimants(id).next()?;
-        self.remove(slot)
+    /// Whether an ID is contested among the claimants of one provider: two or more of them could be served, and one
+    /// of these refuses to share it.
+    pub(crate) fn is_contested(&self, id_hash: u64, provider: &str) -> bool {
+        let claimants = self.by_id.get(&id_hash).into_iter().flat_map(|claimants| &claimants.providers);
+        let mut contests = claimants.filter(|contest| *contest.provider == *provider);
+        contests.any(|contest| contest.servable > 1 && contest.refusing > 0)
     }
 }

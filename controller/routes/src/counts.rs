@@ -15,6 +15,10 @@ pub struct Counts {
     pub ambiguous: u64,
     /// Live objects: the routes, and those whose ID another object took or claims too.
     pub objects: u64,
+    /// Live objects that are not shown under the ID they claim.
+    pub displaced: u64,
+    /// Live objects that are not routed to because they claim an address that another has.
+    pub withheld: u64,
     /// Live objects by state, in the order of [`State::ALL`].
     pub by_state: [u64; State::ALL.len()],
     /// Tombstones kept.
@@ -27,6 +31,8 @@ pub struct Counts {
     pub invalid: u64,
     /// Times an object took the ID of another.
     pub takeovers: u64,
+    /// Pushes that the watch did not confirm, and whose effect was undone for that.
+    pub overruled: u64,
     /// Tombstones lost to the cap before their time.
     pub tombstones_dropped: u64,
     /// Tombstones swept after their time.
@@ -46,6 +52,9 @@ impl Counts {
 pub(crate) struct Counters {
     pub(crate) routes: Counter,
     pub(crate) ambiguous: Counter,
+    pub(crate) displaced: Counter,
+    pub(crate) overruled: Counter,
+    pub(crate) withheld: Counter,
     pub(crate) by_state: [Counter; State::ALL.len()],
     pub(crate) tombstones: Counter,
     pub(crate) applied: Counter,
@@ -64,6 +73,9 @@ impl Counters {
             routes: self.routes.get(),
             ambiguous: self.ambiguous.get(),
             objects: by_state.iter().sum(),
+            displaced: self.displaced.get(),
+            overruled: self.overruled.get(),
+            withheld: self.withheld.get(),
             by_state,
             tombstones: self.tombstones.get(),
             applied: self.applied.get(),

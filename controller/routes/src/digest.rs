@@ -8,8 +8,8 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::Route;
 use crate::served::ServedMap;
+use crate::{Route, TokenKind};
 
 // Changes with what is hashed, so that two kinds of digests are never taken for two tables.
 const KIND: &[u8] = b"sandgate-routes-1";
@@ -17,6 +17,7 @@ const KIND: &[u8] = b"sandgate-routes-1";
 const HAS_TOKEN: u8 = 1 << 0;
 const REQUIRES_TRAFFIC_AUTH: u8 = 1 << 1;
 const AMBIGUOUS: u8 = 1 << 2;
+const SECURE_ACCESS: u8 = 1 << 3;
 
 pub(crate) fn digest(served: &ServedMap) -> String {
     let (mut sum, mut count) = ([0; 4], 0u64);
@@ -41,6 +42,7 @@ fn of_route(route: &Route) -> [u8; 32] {
         (HAS_TOKEN, token.is_some()),
         (REQUIRES_TRAFFIC_AUTH, route.require_traffic_auth()),
         (AMBIGUOUS, route.is_ambiguous()),
+        (SECURE_ACCESS, route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess)),
     ] {
         flags |= if is_set { flag } else { 0 };
     }

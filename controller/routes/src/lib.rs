@@ -5,6 +5,12 @@
 //! known of its object, a delete at least as new, and an end by time ([`RouteWriter::expire`]) of that very version. A delete is remembered
 //! as a tombstone, so nothing older brings the object back.
 //!
+//! **What a push is worth.** What the API server has told beats what a push has claimed. A push that is not newer than what the watch of
+//! its object has told whole (the floor) is stale. A newer one counts until the watch has come so far, and is undone if the watch has no
+//! word of it: see `floors` and `unconfirmed`.
+//!
+//! **Whose an ID is** is a function of the objects that live, never of arrival: see `ids`.
+//!
 //! **Who reads.** Envoy workers hold a [`RouteReader`] and look an ID up without lock, allocation or waiting. They see each object
 //! whole: a [`Route`] never changes, it is replaced.
 //!
@@ -17,17 +23,21 @@
 //! **What may be believed.** Nothing is served before [`RouteReader::is_ready`]; what a state allows is decided by [`verdict`] alone.
 //!
 //! # Consistency
-//! For one object, versions seen by one reader never go back, also across a change of its ID: the old ID is taken away before the new
+//! For one object, versions seen by one reader never go back, unless the watch undoes a push, also across a change of its ID: the old ID is taken away before the new
 //! one is put in place, so for a moment neither may be found, and never both. Between two objects there is no order.
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod authority;
 mod claims;
 mod clock;
 mod counts;
 mod digest;
 mod feed;
+mod floors;
+mod holds;
+mod ids;
 mod index;
 mod key;
 mod limits;
@@ -46,6 +56,7 @@ mod served;
 mod slab;
 mod table;
 mod tombstones;
+mod unconfirmed;
 mod version;
 mod writer;
 
@@ -56,7 +67,6 @@ pub use feed::{Change, ChangeKind, Changes, Notice};
 pub use key::{KeyError, KeyRef, ObjectKey};
 pub use limits::{
     Limits, MAX_ID, MAX_NAME, MAX_NAMESPACE, MAX_OWNER, MAX_PAGE, MAX_PROVIDER, MAX_TOKEN, MAX_UID,
-    MAX_VERSION_DIGITS,
 };
 pub use observation::{Clash, Observation, is_valid_id};
 pub use outcome::{Invalid, Outcome};
@@ -67,7 +77,7 @@ pub use reader::{Pinned, RouteReader};
 pub use relist::{Relist, RelistSummary};
 pub use route::Route;
 pub use scope::Scope;
-pub use secret::Secret;
+pub use secret::{Secret, TokenKind};
 pub use table::RouteTable;
 pub use version::{Version, VersionError};
 pub use writer::RouteWriter;

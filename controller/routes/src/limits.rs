@@ -19,21 +19,24 @@ pub const MAX_UID: usize = 400;
 pub const MAX_OWNER: usize = 255;
 /// Longest access token, in bytes.
 pub const MAX_TOKEN: usize = 4096;
-/// Most digits of a version.
-pub const MAX_VERSION_DIGITS: usize = 1024;
 /// Most routes in one page of [`RouteReader::page`](crate::RouteReader::page).
 pub const MAX_PAGE: usize = 10_000;
 
 /// How much a table remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a tombstone stays, from its object's first delete.
+    /// How long a tombstone stays, from its object's newest delete. As long is an ID kept for the namespace of the one
+    /// who was served under it.
     pub tombstone_lifetime: Duration,
     /// Most tombstones at once. At the cap those with the lowest versions go first (of equal ones the oldest): they are the least
     /// likely to be what a late message is compared with. Each one lost is counted.
     pub max_tombstones: usize,
     /// Most live objects at once. An observation of a further one is invalid, and counted as such.
     pub max_routes: usize,
+    /// How long a push may be ahead of a watch that is heard. After that the watch is right.
+    pub push_confirmation: Duration,
+    /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever.
+    pub push_lease: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -42,6 +45,8 @@ impl Default for Limits {
             tombstone_lifetime: Duration::from_secs(600),
             max_tombstones: 1_000_000,
             max_routes: 4_000_000,
+            push_confirmation: Duration::from_secs(30),
+            push_lease: None,
         }
     }
 }

@@ -8,10 +8,10 @@ use crate::{Invalid, MAX_ID, MAX_OWNER, MAX_TOKEN, MAX_UID, ObjectKey, Secret, S
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Clash {
-    /// The later claim serves, and losing it never gives the ID back by itself.
+    /// The first in rank is served. See the module `table`, "Whose an ID is".
     #[default]
-    NewestServes,
-    /// Nobody is served while there are two or more, whatever the others want. The last that remains is served again.
+    Rank,
+    /// Nobody is served while there are two or more that could be, whatever the others want. The last that remains is served again.
     Refuse,
 }
 
@@ -32,6 +32,10 @@ pub struct Observation {
     pub version: Version,
     /// The pod's address, if it has one.
     pub ip: Option<IpAddr>,
+    /// The address is the word of the object's owner (an annotation that a tenant may write), not of a controller.
+    pub ip_is_claimed: bool,
+    /// When the object was created, in seconds since 1970, if its source knows: a push does not.
+    pub created: Option<u64>,
     /// What a client must present, if anything.
     pub token: Option<Secret>,
     /// Whether a client must present a traffic JWT.

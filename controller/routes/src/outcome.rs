@@ -9,10 +9,16 @@ use crate::ObjectKey;
 pub enum Outcome {
     /// The table changed.
     Applied,
-    /// The table changed, and the ID was taken from another live object, which is not served until a newer observation of it.
+    /// The table changed, and the ID was taken from another live object, which comes after this one in rank.
     Takeover {
         /// The object that held the ID.
         displaced: ObjectKey,
+    },
+    /// The table changed, and the object is not served: another claims its ID and comes before it, or the ID is kept
+    /// for the namespace of the one who was served last.
+    Displaced {
+        /// Who is shown under the ID; nobody where it is kept.
+        by: Option<ObjectKey>,
     },
     /// The table changed, and nobody is served under the ID: another live object claims it, and one of those who do refuses to share it
     /// ([`Clash::Refuse`](crate::Clash::Refuse)).
@@ -29,7 +35,10 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the table changed.
     pub fn is_applied(&self) -> bool {
-        matches!(self, Self::Applied | Self::Takeover { .. } | Self::Ambiguous { .. })
+        matches!(
+            self,
+            Self::Applied | Self::Takeover { .. } | Self::Displaced { .. } | Self::Ambiguous { .. }
+        )
     }
 
     /// The outcome's name, for metrics.
@@ -37,6 +46,7 @@ impl Outcome {
         match self {
             Self::Applied => "applied",
             Self::Takeover { .. } => "takeover",
+            Self::Displaced { .. } => "displaced",
             Self::Ambiguous { .. } => "ambiguous",
             Self::Stale => "stale",
             Self::Invalid(_) => "invalid",

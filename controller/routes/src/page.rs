@@ -3,7 +3,7 @@
 //! A page looks at every route and keeps at most a page of them. It is no snapshot: a route that changes meanwhile is seen before or after.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::served::ServedMap;
@@ -68,27 +68,80 @@ impl PartialEq for InOrder<'_> {
 impl Eq for InOrder<'_> {}
 
 pub(crate) fn page(served: &ServedMap, filter: &Filter, after: Option<&str>, limit: usize) -> Page {
+    let served = served.pin();
+    first(served.iter(), filter, after, limit)
+}
+
+/// The page of these routes, which may name one ID twice: a route that is replaced during a walk may be met before and after.
+fn first<'a>(
+    routes: impl Iterator<Item = &'a Route>,
+    filter: &Filter,
+    after: Option<&str>,
+    limit: usize,
+) -> Page {
     let limit = limit.clamp(1, MAX_PAGE);
     let after = after.unwrap_or_default().as_bytes();
-    // The highest on top, and one more than a page, which is how we know there is more.
-    let mut lowest: BinaryHeap<InOrder<'_>> = BinaryHeap::new();
-    let served = served.pin();
-    for route in served.iter() {
+    // One more than a page, which is how we know there is more. A set, so that an ID met twice counts once.
+    let mut lowest: BTreeSet<InOrder<'_>> = BTreeSet::new();
+    for route in routes {
         let in_page =
-            lowest.len() <= limit || lowest.peek().is_some_and(|top| route.raw_id() < top.0.raw_id());
+            lowest.len() <= limit || lowest.last().is_some_and(|last| route.raw_id() < last.0.raw_id());
         if !in_page || route.raw_id() <= after || !filter.admits(route) {
             continue;
         }
-        lowest.push(InOrder(route));
+        lowest.insert(InOrder(route));
         if lowest.len() > limit + 1 {
-            lowest.pop();
+            lowest.pop_last();
         }
     }
-    let mut routes = lowest.into_sorted_vec();
-    // A route replaced during the walk may have been met twice.
-    routes.dedup_by(|a, b| a == b);
-    let more = routes.len() > limit;
-    routes.truncate(limit);
-    let next = routes.last().filter(|_| more).map(|last| last.0.id().to_owned());
-    Page { routes: routes.into_iter().map(|route| Arc::new(route.0.clone())).collect(), next }
+    let more = lowest.len() > limit;
+    let routes: Vec<Arc<Route>> =
+        lowest.into_iter().take(limit).map(|route| Arc::new(route.0.clone())).collect();
+    let next = routes.last().filter(|_| more).map(|last| last.id().to_owned());
+    Page { routes, next }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Clash, Limits, ObjectKey, Observation, RouteTable};
+
+    fn observed(id: &str) -> Observation {
+        Observation {
+            key: ObjectKey::new("file", "default", id).expect("a key"),
+            id: id.to_owned(),
+            uid: id.to_owned(),
+            owner: String::new(),
+            state: State::Paused,
+            version: "1".parse().expect("a version"),
+            ip: None,
+            ip_is_claimed: false,
+            created: None,
+            token: None,
+            require_traffic_auth: false,
+            clash: Clash::default(),
+        }
+    }
+
+    #[test]
+    fn a_route_that_is_met_twice_does_not_end_the_pages_early() {
+        let (writer, reader) = RouteTable::new(Limits::default());
+        for name in ["a", "b", "c", "d", "e"] {
+            writer.apply(observed(name));
+        }
+        let all = reader.page(&Filter::default(), None, 100).routes;
+        let twice = || all.iter().chain(&all).map(|route| &**route);
+        for limit in 1..=6 {
+            let (mut seen, mut after) = (Vec::new(), None);
+            loop {
+                let page = first(twice(), &Filter::default(), after.as_deref(), limit);
+                seen.extend(page.routes.iter().map(|route| route.id().to_owned()));
+                match page.next {
+                    Some(next) => after = Some(next),
+                    None => break,
+                }
+            }
+            assert_eq!(seen, ["a", "b", "c", "d", "e"], "by {limit}");
+        }
+    }
 }

@@ -18,13 +18,16 @@ pub enum State {
     Running,
     /// Put to sleep; may be woken.
     Paused,
+    /// In a state that this version does not know: the object is there, and nothing more can be said of it.
+    Unknown,
     /// Gone, or about to be.
     Dead,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 5] = [Self::Creating, Self::Available, Self::Running, Self::Paused, Self::Dead];
+    pub const ALL: [Self; 6] =
+        [Self::Creating, Self::Available, Self::Running, Self::Paused, Self::Unknown, Self::Dead];
 
     /// The state's name, as messages and metrics spell it.
     pub const fn as_str(self) -> &'static str {
@@ -33,6 +36,7 @@ impl State {
             Self::Available => "available",
             Self::Running => "running",
             Self::Paused => "paused",
+            Self::Unknown => "unknown",
             Self::Dead => "dead",
         }
     }
@@ -50,7 +54,7 @@ pub struct StateError;
 
 impl fmt::Display for StateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a state is one of creating, available, running, paused, dead")
+        f.write_str("a state is one of creating, available, running, paused, unknown, dead")
     }
 }
 
@@ -104,12 +108,12 @@ pub struct Verdict {
 pub const fn verdict(state: State, capability: Capability) -> Verdict {
     let fate = match state {
         State::Dead => Fate::Delete,
-        State::Creating | State::Available | State::Running | State::Paused => Fate::Keep,
+        State::Creating | State::Available | State::Running | State::Paused | State::Unknown => Fate::Keep,
     };
     let service = match state {
         State::Running => Service::Serve,
         State::Paused if capability.wake => Service::Wake,
-        State::Paused | State::Creating | State::Available | State::Dead => Service::Refuse,
+        State::Paused | State::Creating | State::Available | State::Unknown | State::Dead => Service::Refuse,
     };
     Verdict { fate, service }
 }
@@ -128,6 +132,7 @@ mod tests {
             (State::Available, Keep, Refuse, Refuse),
             (State::Running, Keep, Serve, Serve),
             (State::Paused, Keep, Refuse, Wake),
+            (State::Unknown, Keep, Refuse, Refuse),
             (State::Dead, Delete, Refuse, Refuse),
         ];
         assert_eq!(table.map(|row| row.0), State::ALL, "every state has a row");

@@ -15,9 +15,11 @@ use crate::slab::Slab;
 
 /// What is known of a live object beyond its route.
 pub(crate) struct Record {
-    key_hash: u64,
     /// The hash of its ID.
     pub(crate) id_hash: u64,
+    key_hash: u32,
+    /// When it was created, in seconds since 1970; 0 where nobody knows.
+    pub(crate) created: u32,
     /// The scopes that saw it.
     pub(crate) claims: ClaimSet,
     /// The last relist that saw it, by number; 0 for none.
@@ -53,7 +55,7 @@ impl Records {
 
     pub(crate) fn find(&self, served: &PinnedMap<'_>, key: RawKey<'_>) -> Option<u32> {
         let is_it = |slot| self.route(served, slot).is_some_and(|route| route.raw_key() == key);
-        self.index.find(self.hasher.hash_one(key), is_it)
+        self.index.find(spread(self.hash(key)), is_it)
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&Record> {
@@ -74,19 +76,36 @@ impl Records {
         served.by_hash(self.get(slot)?.id_hash).filter(|route| route.slot() == slot)
     }
 
+    /// When an object was created, in seconds since 1970; 0 where nobody knows.
+    pub(crate) fn created(&self, slot: u32) -> u32 {
+        self.get(slot).map_or(0, |record| record.created)
+    }
+
     /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked that there is room.
-    pub(crate) fn insert(&mut self, key: RawKey<'_>, id_hash: u64, claims: ClaimSet) -> u32 {
-        let key_hash = self.hasher.hash_one(key);
-        let slot = self.slots.insert(Record { key_hash, id_hash, claims, seen: 0 });
+    pub(crate) fn insert(&mut self, key: RawKey<'_>, id_hash: u64, claims: ClaimSet, created: u32) -> u32 {
+        let key_hash = self.hash(key);
+        let slot = self.slots.insert(Record { id_hash, key_hash, created, claims, seen: 0 });
         let slots = &self.slots;
-        self.index.insert(key_hash, slot, |slot| slots.get(slot).map_or(0, |record| record.key_hash));
+        let hash_of = |slot| slots.get(slot).map_or(0, |record| spread(record.key_hash));
+        self.index.insert(spread(key_hash), slot, hash_of);
         slot
     }
 
     /// Removes an object whose route is out of the served map.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Some(record) = self.slots.remove(slot) else { return };
-        self.index.remove(record.key_hash, slot);
+        self.index.remove(spread(record.key_hash), slot);
         self.displaced.remove(slot);
     }
+
+    /// Half a hash: a record has no room for more.
+    fn hash(&self, key: RawKey<'_>) -> u32 {
+        let [a, b, c, d, ..] = self.hasher.hash_one(key).to_be_bytes();
+        u32::from_be_bytes([a, b, c, d])
+    }
+}
+
+/// What the index takes for a hash, of which it looks at all 64 bits, from the 32 that a record keeps.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

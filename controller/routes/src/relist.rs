@@ -4,6 +4,8 @@
 //! observation and applies by its version; other writers go on meanwhile. The commit then deletes, at the list's version, the objects of
 //! the scope that the list did not name, unless something newer than the list is known of them. A relist that is dropped deletes nothing.
 //!
+//! The commit also sets the scope's floor: see `floors`.
+//!
 //! An object that is deleted already has a tombstone, and a scope without selector raises it to the list's version too: the list says that
 //! the object did not come back meanwhile, so no message of that time may bring it.
 //!
@@ -23,7 +25,7 @@ use std::collections::HashSet;
 
 use crate::reader::Shared;
 use crate::scope::ScopeNumber;
-use crate::table::Table;
+use crate::table::{Source, Table};
 use crate::{ObjectKey, Observation, Outcome, Route, RouteWriter, Scope, Version};
 
 // How much a commit does before it lets others in.
@@ -69,7 +71,7 @@ impl Relist {
         let (scope, number) = (self.scope_number, self.number);
         self.writer.with(|table, shared| {
             let key = observed.key.clone();
-            let outcome = table.apply(shared, observed, Some(scope));
+            let outcome = table.apply(shared, observed, Source::List(scope, number));
             table.note_seen(shared, &key, number);
             outcome
         })
@@ -101,7 +103,10 @@ impl Relist {
             from = next;
             self.writer.let_others_in();
         }
-        self.writer.with(|_, shared| shared.counters.relists.up());
+        self.writer.with(|table, shared| {
+            table.listed(shared, self.scope_number, self.number, &self.version);
+            shared.counters.relists.up();
+        });
         summary
     }
 
@@ -135,7 +140,8 @@ impl Relist {
             let rest = table.scopes.without(claims, self.scope_number);
             if rest.is_empty() {
                 let key = route.key().to_key();
-                table.delete(shared, &key, Some(self.version.clone()));
+                let source = Source::List(self.scope_number, self.number);
+                table.delete(shared, &key, None, Some(self.version.clone()), source);
                 deletes += 1;
                 summary.deleted += 1;
             } else if let Some(record) = table.records.get_mut(slot) {
@@ -212,7 +218,12 @@ impl Relists {
         }
     }
 
-    fn is_also_seen(&self, number: u32, route: &Route) -> bool {
+    /// The relist of a scope that may commit, if one is under way.
+    pub(crate) fn current(&self, scope: ScopeNumber) -> Option<u32> {
+        self.open.iter().find(|open| open.scope == scope && !open.superseded).map(|open| open.number)
+    }
+
+    pub(crate) fn is_also_seen(&self, number: u32, route: &Route) -> bool {
         let open = self.open.iter().find(|open| open.number == number && !open.also_seen.is_empty());
         open.is_some_and(|open| open.also_seen.contains(&route.key().to_key()))
     }

@@ -27,13 +27,13 @@ pub struct Route {
     owner: u8,
     clash: Clash,
     uid: u16,
+    more_flags: u16,
     slot: u32,
-    // id, address, [namespace], [name], provider, uid, owner, [version].
+    // id, address, [namespace], [name], provider, uid, owner.
     text: Text,
     token: Option<Secret>,
     id_hash: u64,
-    // Zero when the version does not fit; its digits are then at the end of the text.
-    version: u64,
+    version: NonZeroU64,
     identity: u64,
 }
 
@@ -79,12 +79,16 @@ const REQUIRES_TRAFFIC_AUTH: u8 = 1 << 5;
 const OWNER_IS_UUID: u8 = 1 << 6;
 const AMBIGUOUS: u8 = 1 << 7;
 
+// Of the second set of flags, which no request asks for.
+const IP_IS_CLAIMED: u16 = 1 << 0;
+
 impl Route {
     /// Packs an observation whose limits were checked, for the object of this slot.
     pub(crate) fn build(observed: Observation, identity: u64, slot: u32, id_hash: u64) -> Self {
         let state = observed.kept_state();
-        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, clash, state: _ } =
+        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, clash, .. } =
             observed;
+        let more_flags = if observed.ip_is_claimed { IP_IS_CLAIMED } else { 0 };
         let raw = key.raw();
         let mut flags = 0;
         if require_traffic_auth {
@@ -132,13 +136,9 @@ impl Route {
             }
             None => owner.as_bytes(),
         };
-        let digits = version.long_digits().unwrap_or_default().as_bytes();
-        let digits_length = length::<u16>(digits).to_le_bytes();
-        let version_parts: [&[u8]; 2] = if digits.is_empty() { [&[], &[]] } else { [&digits_length, digits] };
-        let [digits_length, digits] = version_parts;
         Self {
             id_hash,
-            version: version.as_u64().unwrap_or(0),
+            version: version.into(),
             identity,
             token,
             slot,
@@ -150,18 +150,9 @@ impl Route {
             owner: length(owner),
             clash,
             flags,
+            more_flags,
             state,
-            text: Text::row(&[
-                id.as_bytes(),
-                address,
-                namespace,
-                name,
-                raw.provider,
-                uid,
-                owner,
-                digits_length,
-                digits,
-            ]),
+            text: Text::row(&[id.as_bytes(), address, namespace, name, raw.provider, uid, owner]),
         }
     }
 
@@ -200,13 +191,7 @@ impl Route {
 
     /// When it was so.
     pub fn version(&self) -> Version {
-        if let Some(number) = NonZeroU64::new(self.version) {
-            return number.into();
-        }
-        let at = self.owner_at() + usize::from(self.owner);
-        let length = self.span(at, 2).iter().rev().fold(0, |length, &byte| length << 8 | usize::from(byte));
-        let digits = text(self.span(at + 2, length));
-        digits.parse().expect("these are a version's own digits")
+        self.version.into()
     }
 
     /// The pod's address, if it has one.
@@ -251,6 +236,54 @@ impl Route {
     /// Where to send a request for `port`; empty without an address.
     pub fn authority(&self, port: u16) -> Authority {
         Authority::new(self.ip(), port)
+    }
+
+    /// Whether it says of the same object, at the same version, what the other says.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        (self.identity, self.version, self.state, self.more_flags, self.clash)
+            == (other.identity, other.version, other.state, other.more_flags, other.clash)
+            && self.flags | AMBIGUOUS == other.flags | AMBIGUOUS
+            && self.raw_id() == other.raw_id()
+            && self.ip() == other.ip()
+            && self.owner() == other.owner()
+            && self.token == other.token
+    }
+
+    /// The observation it was made of, of an object that was created then.
+    pub(crate) fn observation(&self, created: u32) -> Observation {
+        Observation {
+            key: self.key().to_key(),
+            id: self.id().to_owned(),
+            uid: self.uid().as_str().to_owned(),
+            owner: self.owner().as_str().to_owned(),
+            state: self.state,
+            version: self.version(),
+            ip: self.ip(),
+            ip_is_claimed: self.ip_is_claimed(),
+            created: (created != 0).then_some(created.into()),
+            token: self.token.clone(),
+            require_traffic_auth: self.require_traffic_auth(),
+            clash: self.clash,
+        }
+    }
+
+    /// Whether the ID is the object's own name: `{namespace}--{name}`.
+    pub(crate) fn is_canonical(&self) -> bool {
+        let key = self.raw_key();
+        let Some((namespace, rest)) = self.raw_id().split_at_checked(key.namespace.len()) else {
+            return false;
+        };
+        namespace == key.namespace && rest.strip_prefix(b"--") == Some(key.name)
+    }
+
+    /// Whether the address is the word of the object's owner alone.
+    pub(crate) fn ip_is_claimed(&self) -> bool {
+        self.more_flags & IP_IS_CLAIMED != 0
+    }
+
+    /// Whether the object is served, or would be if it were woken.
+    pub(crate) fn could_be_served(&self) -> bool {
+        matches!(self.state, State::Running | State::Paused)
     }
 
     /// Whether the object will not share its ID.

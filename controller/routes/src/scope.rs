@@ -5,6 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use crate::Version;
 use crate::key::RawKey;
 
 /// What one list or watch covers: a provider's objects in one namespace or all, that match a selector.
@@ -64,9 +65,16 @@ impl ClaimSet {
     }
 }
 
+/// Up to which version a scope has been told whole, and when it was last heard of.
+struct Floor {
+    version: Version,
+    heard: u64,
+}
+
 /// Every scope and every set of scopes ever used. Sources are configured, not taken from messages, so both stay few.
 pub(crate) struct Scopes {
     numbers: HashMap<Scope, ScopeNumber>,
+    by_number: Vec<(Scope, Option<Floor>)>,
     sets: Vec<Box<[ScopeNumber]>>,
     set_numbers: HashMap<Box<[ScopeNumber]>, ClaimSet>,
 }
@@ -76,6 +84,7 @@ impl Scopes {
         let nobody: Box<[ScopeNumber]> = Box::default();
         Self {
             numbers: HashMap::new(),
+            by_number: Vec::new(),
             sets: vec![nobody.clone()],
             set_numbers: HashMap::from([(nobody, ClaimSet::NONE)]),
         }
@@ -87,7 +96,46 @@ impl Scopes {
         }
         let number = ScopeNumber::try_from(self.numbers.len()).unwrap_or(ScopeNumber::MAX);
         self.numbers.insert(scope.clone(), number);
+        self.by_number.push((scope.clone(), None));
         number
+    }
+
+    /// A scope that must tell of an object of this key, if there is one.
+    pub(crate) fn covering(&self, key: RawKey<'_>) -> Option<ScopeNumber> {
+        let at = self.by_number.iter().position(|(scope, _)| scope.covers(key))?;
+        ScopeNumber::try_from(at).ok()
+    }
+
+    /// One of those in a set.
+    pub(crate) fn first(&self, claims: ClaimSet) -> Option<ScopeNumber> {
+        self.sets[claims.at()].first().copied()
+    }
+
+    /// The version up to which a scope has been told whole, once its first list is complete.
+    pub(crate) fn floor(&self, scope: ScopeNumber) -> Option<&Version> {
+        self.by_number.get(scope as usize)?.1.as_ref().map(|floor| &floor.version)
+    }
+
+    /// When a scope was last heard of.
+    pub(crate) fn heard(&self, scope: ScopeNumber) -> Option<u64> {
+        self.by_number.get(scope as usize)?.1.as_ref().map(|floor| floor.heard)
+    }
+
+    /// A complete list is of this version, whatever was told before.
+    pub(crate) fn set_floor(&mut self, scope: ScopeNumber, version: Version, heard: u64) {
+        if let Some((_, floor)) = self.by_number.get_mut(scope as usize) {
+            *floor = Some(Floor { version, heard });
+        }
+    }
+
+    /// The watch behind a complete list has come to this version.
+    pub(crate) fn raise_floor(&mut self, scope: ScopeNumber, version: &Version, heard: u64) {
+        if let Some((_, Some(floor))) = self.by_number.get_mut(scope as usize) {
+            floor.heard = heard;
+            if floor.version < *version {
+                floor.version.clone_from(version);
+            }
+        }
     }
 
     pub(crate) fn contains(&self, claims: ClaimSet, scope: ScopeNumber) -> bool {

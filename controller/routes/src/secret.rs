@@ -6,45 +6,84 @@ use subtle::ConstantTimeEq;
 
 use crate::packed::{pack_uuid, uuid_text};
 
+/// What a token is for, which decides who checks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum TokenKind {
+    /// The token of the runtime inside the sandbox, which checks it itself. A gateway compares it where it is told to.
+    Runtime,
+    /// The owner has closed the sandbox to everybody without this token. A gateway always compares it.
+    SecureAccess,
+}
+
 /// A sandbox's access token. It can be compared with what a client presents and nothing else: no accessor, no formatting shows it
 /// (a table's digest has a one-way hash of it).
 #[derive(Clone)]
 pub struct Secret(Repr);
 
-// Tokens often are UUIDs; a million of them are worth 48 MB.
+// Tokens often are UUIDs; a million of them are worth 48 MB. The kind stands in each variant, where there is room for it: beside the
+// enum it would make every route longer.
 #[derive(Clone)]
 enum Repr {
-    Uuid([u8; 16]),
-    Other(Box<[u8]>),
+    Uuid(TokenKind, [u8; 16]),
+    Other(TokenKind, Box<[u8]>),
 }
 
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind() == other.kind() && other.with_bytes(|bytes| self.matches(bytes))
+    }
+}
+
+impl Eq for Secret {}
+
 impl Secret {
-    /// Takes a token. Length is checked where it is applied, like every other part of an observation.
+    /// Takes the token of a sandbox's runtime. Length is checked where it is applied, like every other part of an observation.
     pub fn new(token: impl AsRef<[u8]>) -> Self {
+        Self::of_kind(TokenKind::Runtime, token)
+    }
+
+    /// Takes a token without which nobody is served.
+    pub fn secure_access(token: impl AsRef<[u8]>) -> Self {
+        Self::of_kind(TokenKind::SecureAccess, token)
+    }
+
+    fn of_kind(kind: TokenKind, token: impl AsRef<[u8]>) -> Self {
         let token = token.as_ref();
-        Self(pack_uuid(token).map_or_else(|| Repr::Other(token.into()), Repr::Uuid))
+        Self(match pack_uuid(token) {
+            Some(packed) => Repr::Uuid(kind, packed),
+            None => Repr::Other(kind, token.into()),
+        })
+    }
+
+    /// What it is for.
+    #[inline]
+    pub fn kind(&self) -> TokenKind {
+        match self.0 {
+            Repr::Uuid(kind, _) | Repr::Other(kind, _) => kind,
+        }
     }
 
     /// Whether `presented` is the token. The time taken depends on the two lengths, not on what is in them.
     pub fn matches(&self, presented: &[u8]) -> bool {
         match &self.0 {
-            Repr::Uuid(packed) => uuid_text(packed).ct_eq(presented).into(),
-            Repr::Other(token) => token.ct_eq(presented).into(),
+            Repr::Uuid(_, packed) => uuid_text(packed).ct_eq(presented).into(),
+            Repr::Other(_, token) => token.ct_eq(presented).into(),
         }
     }
 
     /// Hands the token to `use_it`: for a digest.
     pub(crate) fn with_bytes<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> R {
         match &self.0 {
-            Repr::Uuid(packed) => use_it(&uuid_text(packed)),
-            Repr::Other(token) => use_it(token),
+            Repr::Uuid(_, packed) => use_it(&uuid_text(packed)),
+            Repr::Other(_, token) => use_it(token),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
-            Repr::Uuid(packed) => uuid_text(packed).len(),
-            Repr::Other(token) => token.len(),
+            Repr::Uuid(_, packed) => uuid_text(packed).len(),
+            Repr::Other(_, token) => token.len(),
         }
     }
 }
@@ -85,6 +124,16 @@ mod tests {
         {
             assert!(!secret.matches(wrong.as_bytes()), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_token_says_what_it_is_for_and_is_not_longer_for_it() {
+        for token in ["s3cret", "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b"] {
+            let (runtime, secure) = (Secret::new(token), Secret::secure_access(token));
+            assert_eq!((runtime.kind(), secure.kind()), (TokenKind::Runtime, TokenKind::SecureAccess));
+            assert!(runtime.matches(token.as_bytes()) && secure.matches(token.as_bytes()));
+        }
+        assert_eq!(size_of::<Option<Secret>>(), 24);
     }
 
     #[test]

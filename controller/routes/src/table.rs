@@ -1,28 +1,23 @@
 //! The table's state behind its writer, and how one mutation changes it.
 //!
-//! Everything here runs under the writer's lock. Per object there is one record (live) or one tombstone (deleted) or neither (never
-//! seen, or forgotten); never both.
-//!
-//! # Whose an ID is
-//! Each live object claims one ID. Among the claimants of an ID at most one is shown to readers, under the ID; the others are displaced.
-//! If none of them refuses to share it ([`Clash`](crate::Clash)), the shown one is served: the last to claim it, until it leaves, and then
-//! nobody. If one refuses, and there are several, the ID is ambiguous: one is shown, marked so, and stands for all; which one is a matter
-//! of keys and not of arrival. It stays so, also when those who refused are gone, until only one remains, which is then served without a
-//! word from its source, or until one of those who would share it claims it anew. So what is left of an ambiguous ID does not depend on the
-//! order in which the others went.
+//! Everything here runs under the writer's lock. Per object there is one record (live) or one tombstone (deleted) or
+//! neither (never seen, or forgotten); never both. Whose an ID is stands in `ids`, what becomes of a push that the
+//! watch does not know yet in `unconfirmed` and `floors`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::addresses::Addresses;
 use crate::clock::{Clock, nanos};
-use crate::counts::Counter;
 use crate::feed::Feed;
+use crate::holds::Holds;
 use crate::reader::Shared;
 use crate::records::Records;
 use crate::relist::Relists;
 use crate::scope::{ClaimSet, ScopeNumber, Scopes};
 use crate::served::PinnedMap;
 use crate::tombstones::Tombstones;
+use crate::unconfirmed::{Unconfirmed, Which};
 use crate::{
     Capability, Fate, Invalid, Limits, ObjectKey, Observation, Outcome, Route, RouteReader, RouteWriter,
     Version, verdict,
@@ -53,14 +48,45 @@ fn next_identity() -> u64 {
     NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Who says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A push, or somebody who has no list: what it says is believed until the source of the object says otherwise.
+    Push,
+    /// An event of a watch.
+    Event(ScopeNumber),
+    /// A list, by the number of its relist.
+    List(ScopeNumber, u32),
+}
+
+impl Source {
+    pub(crate) fn scope(self) -> Option<ScopeNumber> {
+        match self {
+            Self::Push => None,
+            Self::Event(scope) | Self::List(scope, _) => Some(scope),
+        }
+    }
+
+    /// The number of its relist, if it is one.
+    pub(crate) fn relist(self) -> Option<u32> {
+        match self {
+            Self::List(_, number) => Some(number),
+            Self::Push | Self::Event(_) => None,
+        }
+    }
+}
+
 pub(crate) struct Table {
     pub(crate) records: Records,
     pub(crate) tombstones: Tombstones,
+    pub(crate) holds: Holds,
+    pub(crate) addresses: Option<Addresses>,
+    pub(crate) unconfirmed: Unconfirmed,
     pub(crate) scopes: Scopes,
     pub(crate) relists: Relists,
     pub(crate) feed: Feed,
-    limits: Limits,
-    clock: Clock,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Clock,
 }
 
 impl Table {
@@ -70,6 +96,9 @@ impl Table {
         Self {
             records: Records::new(),
             tombstones: Tombstones::new(limits.max_tombstones),
+            holds: Holds::new(limits.max_tombstones),
+            addresses: None,
+            unconfirmed: Unconfirmed::default(),
             scopes: Scopes::new(),
             relists: Relists::default(),
             feed: Feed::default(),
@@ -78,24 +107,20 @@ impl Table {
         }
     }
 
-    /// Applies an observation, as a scope's if it is one's.
-    pub(crate) fn apply(
-        &mut self,
-        shared: &Shared,
-        observed: Observation,
-        scope: Option<ScopeNumber>,
-    ) -> Outcome {
+    /// Applies an observation.
+    pub(crate) fn apply(&mut self, shared: &Shared, observed: Observation, source: Source) -> Outcome {
         if verdict(observed.state, Capability::default()).fate == Fate::Delete {
-            return self.delete(shared, &observed.key, Some(observed.version));
+            return self.delete(shared, &observed.key, Some(&observed.uid), Some(observed.version), source);
         }
-        let outcome = self.upsert(shared, observed, scope);
+        let outcome = self.upsert(shared, observed, source);
         let counter = match &outcome {
-            Outcome::Applied => &shared.counters.applied,
+            Outcome::Applied | Outcome::Displaced { .. } | Outcome::Ambiguous { .. } => {
+                &shared.counters.applied
+            }
             Outcome::Takeover { .. } => {
                 shared.counters.takeovers.up();
                 &shared.counters.applied
             }
-            Outcome::Ambiguous { .. } => &shared.counters.applied,
             Outcome::Stale => &shared.counters.stale,
             Outcome::Invalid(_) => &shared.counters.invalid,
         };
@@ -103,61 +128,171 @@ impl Table {
         outcome
     }
 
-    fn upsert(&mut self, shared: &Shared, observed: Observation, scope: Option<ScopeNumber>) -> Outcome {
+    pub(crate) fn upsert(&mut self, shared: &Shared, observed: Observation, source: Source) -> Outcome {
         let served = shared.served.pin();
         let slot = self.records.find(&served, observed.key.raw());
         // A scope that names an object claims it, also by an observation that is too old to apply.
-        if let (Some(scope), Some(record)) = (scope, slot.and_then(|slot| self.records.get_mut(slot))) {
+        if let (Some(scope), Some(record)) =
+            (source.scope(), slot.and_then(|slot| self.records.get_mut(slot)))
+        {
             record.claims = self.scopes.with(record.claims, scope);
         }
         if let Err(reason) = observed.check() {
             return Outcome::Invalid(reason);
         }
-        let id_hash = shared.served.hash(observed.id.as_bytes());
-        let clashes = served.by_hash(id_hash).is_some_and(|other| other.raw_id() != observed.id.as_bytes());
-        if let Some((slot, old)) = slot.and_then(|slot| Some((slot, self.records.route(&served, slot)?))) {
-            if observed.version <= old.version() {
+        match slot {
+            Some(slot) => self.update(shared, &served, slot, observed, source),
+            None => self.insert(shared, &served, observed, source),
+        }
+    }
+
+    /// Applies an observation of an object that is live.
+    fn update(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        slot: u32,
+        observed: Observation,
+        source: Source,
+    ) -> Outcome {
+        let Some(old) = self.records.route(served, slot) else { return Outcome::Stale };
+        let known = old.version();
+        if source == Source::Push {
+            if observed.version <= known {
+                self.renew_lease(slot);
                 return Outcome::Stale;
             }
-            if clashes {
-                return Outcome::Invalid(Invalid::Clash);
+            if self.is_passed(Some(slot), observed.key.raw(), &observed.version) {
+                return Outcome::Stale;
             }
-            let identity = if old.uid() == observed.uid.as_str() { old.identity() } else { next_identity() };
-            let new = Route::build(observed, identity, slot, id_hash);
-            let moved = old.raw_id() != new.raw_id();
-            shared.counters.state(old.state()).down();
-            if moved {
-                self.leave(shared, &served, slot);
-            } else {
-                self.records.displaced.remove(slot);
-            }
-            return self.publish(shared, &served, new);
+            return self.replace(shared, served, slot, observed, source);
         }
-        let tombstone = self.tombstones.find(observed.key.raw());
-        if tombstone.is_some_and(|slot| observed.version <= *self.tombstones.version(slot)) {
+        let is_same_object = old.uid() == observed.uid.as_str();
+        // The age of an object does not change: an old word on it is as good as a new one.
+        if let (true, 0, Some(created)) =
+            (is_same_object, self.records.created(slot), seconds(observed.created))
+        {
+            self.set_created(shared, slot, created);
+        }
+        if observed.version < known {
+            self.note_word(Which::Live(slot), &observed, source);
             return Outcome::Stale;
         }
-        if clashes {
+        // At an equal version the watch may say something else than the push did.
+        let was_pushed = self.unconfirmed.remove(Which::Live(slot)).is_some();
+        if observed.version == known && !was_pushed {
+            return Outcome::Stale;
+        }
+        self.replace(shared, served, slot, observed, source)
+    }
+
+    /// Puts an observation in the place of whatever is known of its object, which is live.
+    pub(crate) fn replace(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        slot: u32,
+        mut observed: Observation,
+        source: Source,
+    ) -> Outcome {
+        let id_hash = shared.served.hash(observed.id.as_bytes());
+        if self.clashes(served, id_hash, observed.id.as_bytes()) {
+            return Outcome::Invalid(Invalid::Clash);
+        }
+        let Some(old) = self.records.route(served, slot) else { return Outcome::Stale };
+        // A copy: what is displaced moves while it is settled anew.
+        let old = old.clone();
+        let is_same_object = old.uid() == observed.uid.as_str();
+        let known_age = if is_same_object { self.records.created(slot) } else { 0 };
+        let created = seconds(observed.created).unwrap_or(known_age);
+        let identity = if is_same_object { old.identity() } else { next_identity() };
+        let version = observed.version.clone();
+        let word = (source == Source::Push).then(|| self.word_of(slot, &old));
+        self.assign_address(shared, served, slot, &mut observed, created);
+        let new = Route::build(observed, identity, slot, id_hash);
+        if new.says_the_same(&old) {
+            self.set_created(shared, slot, created);
+            return Outcome::Stale;
+        }
+        shared.counters.state(old.state()).down();
+        if old.raw_id() == new.raw_id() {
+            self.records.displaced.remove(slot);
+        } else {
+            self.leave(shared, served, slot);
+        }
+        if let Some(record) = self.records.get_mut(slot) {
+            record.created = created;
+        }
+        if let Some(word) = word {
+            self.doubt(Which::Live(slot), version, word);
+        }
+        self.publish(shared, served, new)
+    }
+
+    /// Applies an observation of an object that is not live.
+    fn insert(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        mut observed: Observation,
+        source: Source,
+    ) -> Outcome {
+        let tombstone = self.tombstones.find(observed.key.raw());
+        if let Some(slot) = tombstone
+            && observed.version <= *self.tombstones.version(slot)
+        {
+            self.note_word(Which::Dead(slot), &observed, source);
+            return Outcome::Stale;
+        }
+        let is_passed = match source {
+            Source::Push => self.is_passed(None, observed.key.raw(), &observed.version),
+            Source::Event(scope) => self.scopes.floor(scope).is_some_and(|floor| observed.version <= *floor),
+            Source::List(..) => false,
+        };
+        if is_passed {
+            return Outcome::Stale;
+        }
+        let id_hash = shared.served.hash(observed.id.as_bytes());
+        if self.clashes(served, id_hash, observed.id.as_bytes()) {
             return Outcome::Invalid(Invalid::Clash);
         }
         if self.records.len() >= self.limits.max_routes {
             return Outcome::Invalid(Invalid::Full);
         }
+        let word = self.word_of_dead(tombstone, observed.key.raw());
         if let Some(slot) = tombstone {
             self.tombstones.remove(slot);
             shared.counters.tombstones.set(self.tombstones.len());
         }
-        let claims = scope.map_or(ClaimSet::NONE, |scope| self.scopes.with(ClaimSet::NONE, scope));
-        let slot = self.records.insert(observed.key.raw(), id_hash, claims);
-        self.publish(shared, &served, Route::build(observed, next_identity(), slot, id_hash))
+        let claims = source.scope().map_or(ClaimSet::NONE, |scope| self.scopes.with(ClaimSet::NONE, scope));
+        let created = seconds(observed.created).unwrap_or(0);
+        let slot = self.records.insert(observed.key.raw(), id_hash, claims, created);
+        self.assign_address(shared, served, slot, &mut observed, created);
+        if source == Source::Push {
+            self.doubt(Which::Live(slot), observed.version.clone(), word);
+        }
+        self.publish(shared, served, Route::build(observed, next_identity(), slot, id_hash))
+    }
+
+    /// Whether an ID cannot be told from another by its hash.
+    fn clashes(&self, served: &PinnedMap<'_>, id_hash: u64, id: &[u8]) -> bool {
+        served.by_hash(id_hash).is_some_and(|other| other.raw_id() != id)
+            || self.records.displaced.id(id_hash).is_some_and(|other| other != id)
     }
 
     /// Deletes an object at a version, or at the one it has.
-    pub(crate) fn delete(&mut self, shared: &Shared, key: &ObjectKey, version: Option<Version>) -> Outcome {
+    pub(crate) fn delete(
+        &mut self,
+        shared: &Shared,
+        key: &ObjectKey,
+        uid: Option<&str>,
+        version: Option<Version>,
+        source: Source,
+    ) -> Outcome {
         let served = shared.served.pin();
         let outcome = match self.records.find(&served, key.raw()) {
-            Some(slot) => self.delete_record(shared, &served, slot, key, version),
-            None => self.delete_unknown(shared, key, version),
+            Some(slot) => self.delete_record(shared, &served, slot, key, uid, version, source),
+            None => self.delete_unknown(shared, key, version, source),
         };
         match outcome {
             Outcome::Stale => shared.counters.stale.up(),
@@ -171,142 +306,154 @@ impl Table {
         let served = shared.served.pin();
         let slot = self.records.find(&served, key.raw());
         let known = slot.and_then(|slot| self.records.route(&served, slot)).map(Route::version);
-        if known.as_ref() != Some(version) {
+        let (Some(slot), Some(known)) = (slot, known.filter(|known| known == version)) else {
             shared.counters.stale.up();
             return Outcome::Stale;
-        }
-        self.delete(shared, key, known)
+        };
+        self.unconfirmed.remove(Which::Live(slot));
+        self.remove_record(shared, &served, slot, key, known);
+        shared.counters.applied.up();
+        Outcome::Applied
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is known of one delete")]
     fn delete_record(
         &mut self,
         shared: &Shared,
         served: &PinnedMap<'_>,
         slot: u32,
         key: &ObjectKey,
+        uid: Option<&str>,
         version: Option<Version>,
+        source: Source,
     ) -> Outcome {
         let Some(route) = self.records.route(served, slot) else { return Outcome::Stale };
         let known = route.version();
-        if version.as_ref().is_some_and(|version| *version < known) {
-            return Outcome::Stale;
+        let is_older = version.as_ref().is_some_and(|version| *version < known);
+        if source == Source::Push {
+            if is_older {
+                return Outcome::Stale;
+            }
+            let version = version.unwrap_or(known);
+            let route = route.clone();
+            let word = self.word_of(slot, &route);
+            if let Some(tombstone) = self.remove_record(shared, served, slot, key, version.clone()) {
+                self.doubt(Which::Dead(tombstone), version, word);
+            }
+            return Outcome::Applied;
         }
+        if is_older {
+            // The end of an object beats whatever a push has claimed of it, but for a push of its successor.
+            let is_same_object = uid.is_none_or(|uid| route.uid() == uid);
+            let Some(pushed) = self.unconfirmed.get_mut(Which::Live(slot)) else { return Outcome::Stale };
+            if !is_same_object {
+                pushed.word = None;
+                return Outcome::Stale;
+            }
+        }
+        self.unconfirmed.remove(Which::Live(slot));
+        self.remove_record(shared, served, slot, key, version.unwrap_or(known));
+        Outcome::Applied
+    }
+
+    /// Takes a live object out and leaves a tombstone, of which it gives the slot.
+    pub(crate) fn remove_record(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        slot: u32,
+        key: &ObjectKey,
+        version: Version,
+    ) -> Option<u32> {
+        let route = self.records.route(served, slot)?;
         shared.counters.state(route.state()).down();
         self.leave(shared, served, slot);
         self.records.remove(slot);
+        self.release_address(shared, served, slot);
         self.relists.forget(key);
-        self.bury(shared, key, version.unwrap_or(known));
-        Outcome::Applied
+        self.bury(shared, key, version)
     }
 
-    fn delete_unknown(&mut self, shared: &Shared, key: &ObjectKey, version: Option<Version>) -> Outcome {
+    fn delete_unknown(
+        &mut self,
+        shared: &Shared,
+        key: &ObjectKey,
+        version: Option<Version>,
+        source: Source,
+    ) -> Outcome {
         let Some(version) = version else { return Outcome::Stale };
-        match self.tombstones.find(key.raw()) {
-            Some(slot) if version < *self.tombstones.version(slot) => return Outcome::Stale,
-            Some(slot) => self.tombstones.raise(slot, version),
-            None => self.bury(shared, key, version),
+        let tombstone = self.tombstones.find(key.raw());
+        let deadline = self.end_of_hold();
+        if source != Source::Push
+            && let Some(slot) = tombstone
+            && self.unconfirmed.remove(Which::Dead(slot)).is_some()
+        {
+            // The watch knows the version of its end; the push only claimed one.
+            self.tombstones.renew(slot, version, deadline);
+            return Outcome::Applied;
+        }
+        if tombstone.is_some_and(|slot| version < *self.tombstones.version(slot))
+            || source == Source::Push && self.is_passed(None, key.raw(), &version)
+        {
+            return Outcome::Stale;
+        }
+        let slot = match tombstone {
+            Some(slot) => {
+                self.tombstones.renew(slot, version.clone(), deadline);
+                Some(slot)
+            }
+            None => self.bury(shared, key, version.clone()),
+        };
+        if let (Source::Push, Some(slot)) = (source, slot) {
+            let word = self.word_of_dead(tombstone, key.raw());
+            self.doubt(Which::Dead(slot), version, word);
         }
         Outcome::Applied
     }
 
-    fn bury(&mut self, shared: &Shared, key: &ObjectKey, version: Version) {
-        let deadline = self.clock.now().saturating_add(nanos(self.limits.tombstone_lifetime));
-        if self.tombstones.bury(key.clone(), version, deadline) {
+    fn bury(&mut self, shared: &Shared, key: &ObjectKey, version: Version) -> Option<u32> {
+        let deadline = self.end_of_hold();
+        let buried = self.tombstones.bury(key.clone(), version, deadline);
+        if let Some(lost) = buried.lost {
+            shared.counters.tombstones_dropped.up();
+            self.unconfirmed.remove(Which::Dead(lost));
+        } else if buried.slot.is_none() {
             shared.counters.tombstones_dropped.up();
         }
         shared.counters.tombstones.set(self.tombstones.len());
+        buried.slot
     }
 
-    /// Forgets up to `most` tombstones whose time is over.
+    /// When what is buried or held now is forgotten.
+    pub(crate) fn end_of_hold(&self) -> u64 {
+        self.clock.now().saturating_add(nanos(self.limits.tombstone_lifetime))
+    }
+
+    /// Forgets up to `most` tombstones whose time is over, lets as many IDs go, and gives up as many pushes that nobody
+    /// confirmed. Says how many there were of that of which there were most.
     pub(crate) fn sweep(&mut self, shared: &Shared, most: usize) -> usize {
-        let expired = self.tombstones.expire(self.clock.now(), most);
+        let overruled = self.overrule_overdue(shared, most);
+        let now = self.clock.now();
+        let expired = self.tombstones.expire(now, most);
+        for slot in &expired {
+            self.unconfirmed.remove(Which::Dead(*slot));
+        }
+        let mut freed = 0;
+        while freed < most
+            && let Some(id_hash) = self.holds.end_one(now)
+        {
+            self.settle_held(shared, id_hash);
+            freed += 1;
+        }
         shared.counters.tombstones.set(self.tombstones.len());
-        shared.counters.tombstones_expired.add(expired);
-        expired
-    }
-
-    /// Puts an object's new route in place; nothing of it is left elsewhere. Says whose ID was taken, or who claims it too.
-    fn publish(&mut self, shared: &Shared, served: &PinnedMap<'_>, new: Route) -> Outcome {
-        let shown = served.by_hash(new.id_hash());
-        let rival = shown.filter(|shown| shown.slot() != new.slot());
-        if let Some(record) = self.records.get_mut(new.slot()) {
-            record.id_hash = new.id_hash();
-        }
-        shared.counters.state(new.state()).up();
-        let displaced = &mut self.records.displaced;
-        if let Some(rival) = rival {
-            displaced.insert(rival);
-        }
-        let alone = displaced.count(new.raw_id()) == 0;
-        if !alone && (new.refuses() || displaced.any_refuses(new.raw_id())) {
-            let other = displaced.claimants(new.raw_id()).next().map(|(key, _)| key.clone());
-            displaced.insert(&new);
-            self.settle(shared, served, shown, new.raw_id());
-            return other.map_or(Outcome::Applied, |other| Outcome::Ambiguous { other });
-        }
-        self.show(shared, served, shown, Some(new));
-        match rival {
-            Some(rival) if !rival.is_ambiguous() => Outcome::Takeover { displaced: rival.key().to_key() },
-            _ => Outcome::Applied,
-        }
-    }
-
-    /// An object leaves its ID: it is not shown any more and claims nothing.
-    fn leave(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
-        let Some(own) = self.records.route(served, slot) else { return };
-        // Another ID may have the hash of one that is claimed and not shown.
-        let shown = served.by_hash(own.id_hash()).filter(|shown| shown.raw_id() == own.raw_id());
-        let displaced = &mut self.records.displaced;
-        displaced.remove(slot);
-        let Some(shown) = shown else { return };
-        let was_shown = shown.slot() == slot;
-        if shown.is_ambiguous() {
-            if !was_shown {
-                displaced.insert(shown);
-            }
-            self.settle(shared, served, Some(shown), shown.raw_id());
-        } else if was_shown {
-            self.show(shared, served, Some(shown), None);
-        }
-    }
-
-    /// Decides anew about an ID that is or was ambiguous and whose claimants, all of them, are displaced: of several none is served, and the
-    /// only one that remains is.
-    fn settle(&mut self, shared: &Shared, served: &PinnedMap<'_>, shown: Option<&Route>, id: &[u8]) {
-        let displaced = &mut self.records.displaced;
-        let several = displaced.count(id) > 1;
-        let new = displaced.take_first(id);
-        self.show(shared, served, shown, new.map(|new| new.marked(several)));
-    }
-
-    /// Changes what readers see under an ID, and tells whoever listens what became of the route that was served.
-    fn show(&mut self, shared: &Shared, served: &PinnedMap<'_>, old: Option<&Route>, new: Option<Route>) {
-        let is_ambiguous = |route: Option<&Route>| route.is_some_and(Route::is_ambiguous);
-        move_by(&shared.counters.routes, old.is_some(), new.is_some());
-        move_by(&shared.counters.ambiguous, is_ambiguous(old), is_ambiguous(new.as_ref()));
-        let was_served = old.filter(|old| !old.is_ambiguous());
-        let now = new.as_ref().map(Route::id_hash);
-        match (old, new) {
-            (_, Some(new)) => served.insert(new),
-            (Some(old), None) => served.remove(old.id_hash()),
-            (None, None) => {}
-        }
-        if !self.feed.has_subscribers() {
-            return;
-        }
-        let is_served = now.and_then(|hash| served.by_hash(hash)).filter(|new| !new.is_ambiguous());
-        if was_served.is_some() || is_served.is_some() {
-            self.feed.tell(was_served, is_served);
-        }
+        shared.counters.tombstones_expired.add(expired.len());
+        expired.len().max(freed).max(overruled)
     }
 }
 
-fn move_by(counter: &Counter, was: bool, is: bool) {
-    match (was, is) {
-        (false, true) => counter.up(),
-        (true, false) => counter.down(),
-        _ => {}
-    }
+/// A time as records keep it; nothing where it is not known.
+pub(crate) fn seconds(created: Option<u64>) -> Option<u32> {
+    created.map(|created| u32::try_from(created).unwrap_or(u32::MAX).max(1))
 }
 
 #[cfg(test)]

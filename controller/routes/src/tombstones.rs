@@ -38,6 +38,13 @@ pub(crate) struct Tombstones {
     cap: usize,
 }
 
+/// What became of a death: the tombstone made for it, unless there is no room, and the one that made room.
+#[derive(Debug)]
+pub(crate) struct Buried {
+    pub(crate) slot: Option<u32>,
+    pub(crate) lost: Option<u32>,
+}
+
 impl Tombstones {
     pub(crate) fn new(cap: usize) -> Self {
         Self {
@@ -65,10 +72,27 @@ impl Tombstones {
         &self.at(slot).version
     }
 
-    /// Raises the version of a tombstone; its deadline stays.
-    pub(crate) fn raise(&mut self, slot: u32, version: Version) {
+    /// Gives a tombstone another version; its deadline stays.
+    pub(crate) fn set_version(&mut self, slot: u32, version: Version) {
         self.at_mut(slot).version = version;
+        self.rise(self.at(slot).rank as usize);
         self.sink(self.at(slot).rank as usize);
+    }
+
+    /// Makes a tombstone that of a later delete: it lives from this one.
+    pub(crate) fn renew(&mut self, slot: u32, version: Version, deadline: u64) {
+        (self.at_mut(slot).number, self.at_mut(slot).deadline) = (self.made, deadline);
+        self.made += 1;
+        self.set_version(slot, version);
+        let Tombstone { older, newer, .. } = *self.at(slot);
+        if newer == NONE {
+            return;
+        }
+        self.link(older, newer);
+        let newest = self.newest;
+        self.link(newest, slot);
+        self.at_mut(slot).newer = NONE;
+        self.newest = slot;
     }
 
     /// Raises those of `many` slots from `from` on that are lower than `version` and of a key that `is_meant`. Says where to go on.
@@ -84,19 +108,22 @@ impl Tombstones {
             let slot = u32::try_from(at).expect("the cap is below the last slot number");
             let lower = |tombstone: &Tombstone| tombstone.version < *version && is_meant(tombstone.key.raw());
             if self.slots.get(slot).is_some_and(lower) {
-                self.raise(slot, version.clone());
+                self.set_version(slot, version.clone());
             }
         }
         (next < self.slots.end()).then_some(next)
     }
 
-    /// Makes a tombstone for an object that has none. True if one was lost to the cap, which may be this one.
-    pub(crate) fn bury(&mut self, key: ObjectKey, version: Version, deadline: u64) -> bool {
-        let full = self.len() >= self.cap;
-        if full {
+    /// Makes a tombstone for an object that has none.
+    pub(crate) fn bury(&mut self, key: ObjectKey, version: Version, deadline: u64) -> Buried {
+        let mut lost = None;
+        if self.len() >= self.cap {
             match self.heap.first() {
-                Some(&lowest) if *self.version(lowest) <= version => self.remove(lowest),
-                _ => return true,
+                Some(&lowest) if *self.version(lowest) <= version => {
+                    self.remove(lowest);
+                    lost = Some(lowest);
+                }
+                _ => return Buried { slot: None, lost: None },
             }
         }
         let hash = self.hasher.hash_one(key.raw());
@@ -113,7 +140,7 @@ impl Tombstones {
             let tombstone = slots.get(slot).expect("only used slots are in the index");
             hasher.hash_one(tombstone.key.raw())
         });
-        full
+        Buried { slot: Some(slot), lost }
     }
 
     pub(crate) fn remove(&mut self, slot: u32) {
@@ -132,12 +159,12 @@ impl Tombstones {
         self.index.remove(self.hasher.hash_one(tombstone.key.raw()), slot);
     }
 
-    /// Removes up to `most` tombstones whose time is over and says how many.
-    pub(crate) fn expire(&mut self, now: u64, most: usize) -> usize {
-        let mut expired = 0;
-        while expired < most && self.oldest != NONE && self.at(self.oldest).deadline <= now {
+    /// Removes up to `most` tombstones whose time is over and says which.
+    pub(crate) fn expire(&mut self, now: u64, most: usize) -> Vec<u32> {
+        let mut expired = Vec::new();
+        while expired.len() < most && self.oldest != NONE && self.at(self.oldest).deadline <= now {
+            expired.push(self.oldest);
             self.remove(self.oldest);
-            expired += 1;
         }
         expired
     }

@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{fmt, thread};
 
 use crate::reader::Shared;
-use crate::table::Table;
+use crate::table::{Source, Table};
 use crate::{Changes, ObjectKey, Observation, Outcome, Relist, Route, RouteReader, Scope, Version};
 
 // How much a sweep does in all, and before it lets others in.
 const SWEEP: usize = 10_000;
 const SWEEP_STEP: usize = 500;
+// How many records are looked at for what was lost before others are let in.
+const FORGET_STEP: usize = 1024;
 
 /// Changes a table. Cheap to clone, one for each source; none of its calls waits for anything but another writer's call.
 #[derive(Clone)]
@@ -30,14 +32,14 @@ impl RouteWriter {
 
     /// Applies what a source saw. A state that is not kept ([`verdict`](crate::verdict)) makes it a delete at its version.
     pub fn apply(&self, observed: Observation) -> Outcome {
-        self.with(|table, shared| table.apply(shared, observed, None))
+        self.with(|table, shared| table.apply(shared, observed, Source::Push))
     }
 
     /// Applies several, in order and under one lock, and leaves the subscribers' wakers to [`wake`](Self::wake): for a source that has
     /// many to apply in a short time, and whose subscribers would be woken for each.
     pub fn apply_quietly(&self, observed: impl IntoIterator<Item = Observation>) -> Vec<Outcome> {
         let mut table = self.lock();
-        observed.into_iter().map(|observed| table.apply(&self.0.shared, observed, None)).collect()
+        observed.into_iter().map(|observed| table.apply(&self.0.shared, observed, Source::Push)).collect()
     }
 
     /// Wakes the subscribers that have something to take since [`apply_quietly`](Self::apply_quietly). Any other change does so too.
@@ -50,15 +52,72 @@ impl RouteWriter {
     pub fn apply_in(&self, scope: &Scope, observed: Observation) -> Outcome {
         self.with(|table, shared| {
             let scope = table.scopes.number(scope);
-            table.apply(shared, observed, Some(scope))
+            table.apply(shared, observed, Source::Event(scope))
         })
+    }
+
+    /// Deletes an object that the watch of a scope saw go, at a version or at the one the table has. Unlike
+    /// [`delete`](Self::delete) this beats any version that only a push has claimed of the object with this UID, or of
+    /// any if it is not known which one went.
+    pub fn delete_in(
+        &self,
+        scope: &Scope,
+        key: &ObjectKey,
+        uid: Option<&str>,
+        version: Option<Version>,
+    ) -> Outcome {
+        self.with(|table, shared| {
+            let scope = table.scopes.number(scope);
+            table.delete(shared, key, uid, version, Source::Event(scope))
+        })
+    }
+
+    /// Says that the watch of a scope has told everything up to a version, by an event (after it is applied) or a
+    /// bookmark. Before the scope's first complete list this says nothing.
+    pub fn reached(&self, scope: &Scope, version: &Version) {
+        self.with(|table, shared| {
+            let scope = table.scopes.number(scope);
+            table.reached(shared, scope, version);
+        });
+    }
+
+    /// Takes away every route of a scope that is newer than a version, served or not: the API server lost the time it
+    /// is of, so nobody will ever tell what became of it. Says how many there were, and names each.
+    pub fn forget_after(
+        &self,
+        scope: &Scope,
+        version: &Version,
+        mut forgotten: impl FnMut(&ObjectKey),
+    ) -> usize {
+        let (mut from, mut count) = (0, 0);
+        let mut note = |key: &ObjectKey| {
+            count += 1;
+            forgotten(key);
+        };
+        while let Some(next) =
+            self.with(|table, shared| table.forget_some(shared, scope, version, from, FORGET_STEP, &mut note))
+        {
+            from = next;
+            self.let_others_in();
+        }
+        count
+    }
+
+    /// Up to `most` live objects that are not served under the ID they claim, because another is or because it is
+    /// kept for others, in the order of their IDs. For people.
+    pub fn displaced(&self, most: usize) -> Vec<Arc<Route>> {
+        let mut routes: Vec<_> = self
+            .with(|table, _| table.records.displaced.iter().map(|route| Arc::new(route.clone())).collect());
+        routes.sort_by(|a: &Arc<Route>, b| (a.raw_id(), a.key()).cmp(&(b.raw_id(), b.key())));
+        routes.truncate(most);
+        routes
     }
 
     /// Deletes an object at a version, or, where the source lost it, at the version the table has. The route is out of readers' sight
     /// when this returns, and nothing as old brings it back while the tombstone lives. Leaves a tombstone also for an object never
     /// seen; without a version there is nothing to leave.
     pub fn delete(&self, key: &ObjectKey, version: Option<Version>) -> Outcome {
-        self.with(|table, shared| table.delete(shared, key, version))
+        self.with(|table, shared| table.delete(shared, key, None, version, Source::Push))
     }
 
     /// Ends an object whose time has come: at exactly this version it was to live until now. It is deleted at that version, so the same

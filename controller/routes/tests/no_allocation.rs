@@ -16,7 +16,9 @@ fn observation(number: u32) -> Observation {
         ip: Some("2001:db8::8a2e:370:7334".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     }
 }
 

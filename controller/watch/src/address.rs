@@ -5,35 +5,67 @@
 //! comes from outside (a peer's push, a watched object) passes this one policy. The routes file is the operator's own
 //! word and does not.
 //!
-//! Without ranges everything is admitted but the special blocks. With ranges only what is in one of them is, and an
-//! address of a special block only by a range that lies inside that block: `0.0.0.0/0` does not open loopback,
+//! Without ranges only private addresses are admitted ([`PRIVATE`]): that is where pods are unless somebody arranged it
+//! otherwise, and whoever did can name the ranges. With ranges only what is in one of them is admitted, and an address
+//! of a special block ([`SPECIAL`]) only by a range that lies inside that block: `0.0.0.0/0` does not open loopback,
 //! `127.0.0.0/8` does. Some are never admitted: unspecified, multicast, broadcast, and the known metadata services.
+//!
+//! An IPv6 address can carry an IPv4 one, and on some networks a packet to the first arrives at the second (see
+//! [`carried`]). So what is carried is judged too: no spelling of a metadata service or of loopback passes.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use sandgate_routes::Observation;
 
+mod carried;
+
 #[cfg(test)]
 mod tests;
 
-/// Where clouds answer with credentials: AWS (and most others), AWS tasks, Alibaba, Azure, Oracle; then AWS and Google on IPv6.
-const METADATA: [IpAddr; 7] = [
+/// Where clouds answer with credentials: AWS (and most others), AWS tasks, Alibaba, Azure, Oracle; then AWS, AWS pods and
+/// Google on IPv6.
+const METADATA: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x23)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0x00ce, 0, 0, 0, 0, 0, 0x254)),
 ];
 
-/// Loopback and link-local: admitted only by a range inside them.
-const SPECIAL: [IpNet; 4] = [
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
-    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16)),
-    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
-    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)),
+const fn v4(a: u8, b: u8, c: u8, d: u8, length: u8) -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), length))
+}
+
+const fn v6(segments: [u16; 8], length: u8) -> IpNet {
+    let [a, b, c, d, e, f, g, h] = segments;
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), length))
+}
+
+/// Admitted only by a range inside them: loopback, link-local, and the blocks whose addresses stand for IPv4 ones.
+const SPECIAL: [IpNet; 9] = [
+    v4(127, 0, 0, 0, 8),
+    v4(169, 254, 0, 0, 16),
+    v6([0, 0, 0, 0, 0, 0, 0, 1], 128),
+    v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10),
+    carried::NAT64,
+    carried::NAT64_LOCAL,
+    carried::TRANSLATED,
+    carried::SIX_TO_FOUR,
+    carried::TEREDO,
+];
+
+/// Admitted where no ranges are given: RFC 1918, the shared space of RFC 6598, and IPv6's unique local addresses.
+const PRIVATE: [IpNet; 5] = [
+    v4(10, 0, 0, 0, 8),
+    v4(172, 16, 0, 0, 12),
+    v4(192, 168, 0, 0, 16),
+    v4(100, 64, 0, 0, 10),
+    v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
 ];
 
 /// Decides which addresses are routed to. Cheap to clone.
@@ -42,29 +74,76 @@ pub struct AddressPolicy {
     ranges: std::sync::Arc<[IpNet]>,
 }
 
+/// An address that is not routed to, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The address, as it was given.
+    pub ip: IpAddr,
+    /// Whether there are ranges, which it is not in.
+    ranges: bool,
+    /// Whether no range can admit it.
+    never: bool,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ip, ranges, never } = self;
+        match (never, ranges) {
+            (true, _) => write!(f, "{ip} is no address that a sandbox may have, whatever `pod-ranges` says"),
+            (false, true) => write!(f, "{ip} is outside the pod ranges"),
+            (false, false) => {
+                write!(
+                    f,
+                    "{ip} is not private, and no pod ranges are given: set `pod-ranges` if pods are there"
+                )
+            }
+        }
+    }
+}
+
 impl AddressPolicy {
-    /// Admits what is in these ranges; with none, everything but the special blocks.
+    /// Admits what is in these ranges; with none, what is private.
     pub fn new(ranges: impl IntoIterator<Item = IpNet>) -> Self {
         Self { ranges: ranges.into_iter().map(|range| range.trunc()).collect() }
+    }
+
+    /// Whether ranges were given.
+    pub fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
     }
 
     /// Whether a sandbox may have this address.
     pub fn admits(&self, ip: IpAddr) -> bool {
         // An IPv4 address written as an IPv6 one is connected to as what it is.
         let ip = ip.to_canonical();
-        if never(ip) {
-            return false;
-        }
-        match SPECIAL.iter().find(|block| block.contains(&ip)) {
-            Some(block) => self.ranges.iter().any(|range| block.contains(range) && range.contains(&ip)),
-            None => self.ranges.is_empty() || self.ranges.iter().any(|range| range.contains(&ip)),
-        }
+        self.may_be_reached(ip)
+            && (SPECIAL.iter().any(|block| block.contains(&ip)) || self.is_home(ip))
+            && carried::by(ip).all(|inner| self.may_be_reached(IpAddr::V4(inner)))
+    }
+
+    /// Neither forbidden nor in a special block that no range opens.
+    fn may_be_reached(&self, ip: IpAddr) -> bool {
+        let opened =
+            |block: &IpNet| self.ranges.iter().any(|range| block.contains(range) && range.contains(&ip));
+        !never(ip) && SPECIAL.iter().find(|block| block.contains(&ip)).is_none_or(opened)
+    }
+
+    fn is_home(&self, ip: IpAddr) -> bool {
+        let ranges: &[IpNet] = if self.has_ranges() { &self.ranges } else { &PRIVATE };
+        ranges.iter().any(|range| range.contains(&ip))
+    }
+
+    /// Why a sandbox may not have this address, if that is so.
+    pub fn refuses(&self, ip: IpAddr) -> Option<Refused> {
+        let canonical = ip.to_canonical();
+        let never = never(canonical) || carried::by(canonical).any(|inner| never(IpAddr::V4(inner)));
+        (!self.admits(ip)).then(|| Refused { ip, ranges: self.has_ranges(), never })
     }
 
     /// Takes an address that is not admitted away from what a source saw, so that the object is known and not routed to.
-    /// Says which one it was.
-    pub fn screen(&self, observed: &mut Observation) -> Option<IpAddr> {
-        let refused = observed.ip.filter(|ip| !self.admits(*ip))?;
+    /// Says which one it was, and why.
+    pub fn screen(&self, observed: &mut Observation) -> Option<Refused> {
+        let refused = self.refuses(observed.ip?)?;
         observed.ip = None;
         Some(refused)
     }

@@ -2,8 +2,11 @@
 //!
 //! **Loading.** The file is read and checked completely before the table hears of it. A good file is one relist of
 //! everything the provider `file` has, at a version that counts the loads, so routes that left the file leave the
-//! table. Readers see each route as it was or as it is, never half of one. A bad or missing file changes nothing: the last good table serves, the status and the log say what is wrong
-//! and where. The same content is not loaded twice in a row.
+//! table. Readers see each route as it was or as it is, never half of one. A bad or missing file changes nothing: the
+//! last good table serves, the status and the log say what is wrong and where. The same content is not loaded twice in a
+//! row. A state that is none of ours does not make a file bad: refusing it would leave the sandbox served as it was. Its
+//! route is known and not served, and status and log say where. A file that cannot be read (too many open files, a failing disk, a missing right) is tried again at every look,
+//! changed or not, because such trouble passes without a change of the file.
 //!
 //! **Noticing a change.** Every folder that has a say in what the path means is watched: the file's own, and that of
 //! each symbolic link on the way. So an edit in place, a rename over the file, a swapped link (a ConfigMap's `..data`)
@@ -17,7 +20,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandgate_routes::RouteWriter;
@@ -60,9 +63,13 @@ const SETTLE_AT_MOST: Duration = Duration::from_millis(500);
 /// How often the metadata is looked at, for file systems that report no changes.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Keeps a table true to a routes file.
+/// Keeps a table true to a routes file. A clone is the same source, to be run again when its run has ended: it goes on
+/// counting loads where the run before stopped. At most one of them runs at a time.
+#[derive(Clone)]
 pub struct FileSource {
-    loader: Loader,
+    loader: Arc<Mutex<Loader>>,
+    path: Arc<Path>,
+    status: FileStatusReader,
     poll: Duration,
     watching: bool,
 }
@@ -70,34 +77,42 @@ pub struct FileSource {
 impl FileSource {
     /// Nothing is read before [`run`](Self::run).
     pub fn new(path: impl Into<PathBuf>, writer: RouteWriter) -> Self {
-        FileSource { loader: Loader::new(path.into(), writer), poll: POLL, watching: true }
+        let loader = Loader::new(path.into(), writer);
+        FileSource {
+            path: loader.path().into(),
+            status: loader.status.clone(),
+            loader: Arc::new(Mutex::new(loader)),
+            poll: POLL,
+            watching: true,
+        }
     }
 
     /// Calls `hook` after every change of the status, from a thread that may block.
     #[must_use]
-    pub fn on_status(mut self, hook: impl Fn(&FileStatus) + Send + 'static) -> Self {
-        self.loader.on_status = Box::new(hook);
+    pub fn on_status(self, hook: impl Fn(&FileStatus) + Send + 'static) -> Self {
+        lock(&self.loader).on_status = Box::new(hook);
         self
     }
 
     /// Calls `hook` once, when the first good load is in the table: the moment a gateway may say it is ready.
     #[must_use]
-    pub fn on_first_load(mut self, hook: impl FnOnce() + Send + 'static) -> Self {
-        self.loader.on_first_load = Some(Box::new(hook));
+    pub fn on_first_load(self, hook: impl FnOnce() + Send + 'static) -> Self {
+        lock(&self.loader).on_first_load = Some(Box::new(hook));
         self
     }
 
     /// A view of the status for other threads.
     pub fn status(&self) -> FileStatusReader {
-        self.loader.status.clone()
+        self.status.clone()
     }
 
     /// The file being watched, as it was given.
     pub fn path(&self) -> &Path {
-        self.loader.path()
+        &self.path
     }
 
-    /// Runs until the future is dropped or its task aborted; a load that is under way then is still finished. Needs
+    /// Runs until the future is dropped or its task aborted; a load that is under way then is still finished. It ends
+    /// by itself only if following the file failed in a way that is a bug: run a clone of the source again then. Needs
     /// a Tokio runtime with time enabled. Reading and parsing happen on its blocking threads.
     pub async fn run(self) {
         let wake = Arc::new(Notify::new());
@@ -107,7 +122,7 @@ impl FileSource {
         loop {
             match tokio::task::spawn_blocking(move || work.step(look)).await {
                 Ok(back) => work = back,
-                // The runtime is going away.
+                // The runtime is going away, or the step panicked.
                 Err(_) => return,
             }
             look = tokio::select! {
@@ -129,20 +144,27 @@ async fn settle(wake: &Notify) {
 
 /// What moves to a blocking thread and back.
 struct Work {
-    loader: Loader,
+    loader: Arc<Mutex<Loader>>,
     watch: Option<Watch>,
+}
+
+/// The lock is a matter of form: one run follows the other. A load that panicked has said so in the status.
+fn lock(loader: &Mutex<Loader>) -> MutexGuard<'_, Loader> {
+    loader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Work {
     fn step(mut self, look: Look) -> Self {
+        let mut loader = lock(&self.loader);
         // Watch first, then read: a change in between is then seen by one or the other.
         if let Some(watch) = &mut self.watch {
-            watch.follow(self.loader.path(), look == Look::Closely);
+            watch.follow(loader.path(), look == Look::Closely);
         }
         // A panic here must not end the watch: the next change of the file may be the cure.
-        if catch_unwind(AssertUnwindSafe(|| self.loader.look(look))).is_err() {
-            self.loader.panicked();
+        if catch_unwind(AssertUnwindSafe(|| loader.look(look))).is_err() {
+            loader.panicked();
         }
+        drop(loader);
         self
     }
 }

@@ -65,15 +65,17 @@ pub struct Watched {
     pub label_selector: String,
 }
 
-/// Keeps a table true to a cluster.
+/// Keeps a table true to a cluster. A clone is the same source, with the same status, to be run again when its run has
+/// ended; at most one of them runs at a time. Each run begins with a list of every scope.
+#[derive(Clone)]
 pub struct KubernetesSource {
     access: Access,
     timing: Timing,
     writer: RouteWriter,
     addresses: AddressPolicy,
     scopes: Vec<ScopeParts>,
-    on_status: Box<dyn Fn() + Send + Sync>,
-    on_first_lists: Box<dyn Fn() + Send + Sync>,
+    on_status: Arc<dyn Fn() + Send + Sync>,
+    on_first_lists: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// What a scope's task is made of, also a second time.
@@ -116,8 +118,8 @@ impl KubernetesSource {
             writer,
             addresses: AddressPolicy::default(),
             scopes,
-            on_status: Box::new(|| ()),
-            on_first_lists: Box::new(|| ()),
+            on_status: Arc::new(|| ()),
+            on_first_lists: Arc::new(|| ()),
         }
     }
 
@@ -131,14 +133,14 @@ impl KubernetesSource {
     /// Calls `hook` after changes of the status other than counts and times. It must not block.
     #[must_use]
     pub fn on_status(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_status = Box::new(hook);
+        self.on_status = Arc::new(hook);
         self
     }
 
-    /// Calls `hook` once, when the first complete list of every scope is in the table.
+    /// Calls `hook` when the first complete list of every scope is in the table; again if a run ended right then.
     #[must_use]
     pub fn on_first_lists(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_first_lists = Box::new(hook);
+        self.on_first_lists = Arc::new(hook);
         self
     }
 
@@ -153,9 +155,18 @@ impl KubernetesSource {
         let KubernetesSource { access, timing, writer, addresses, scopes, on_status, on_first_lists } = self;
         let api = Api::new(access, timing);
         let deadlines = Arc::new(Deadlines::default());
-        let missing = AtomicUsize::new(scopes.len());
+        for scope in &scopes {
+            // What the status says is of the run before, which did not end well.
+            scope.status.update(|status| status.state = ScopeState::Starting);
+        }
+        // A scope that has been listed in a run before is not missing.
+        let missing = scopes.iter().filter(|scope| !scope.status.load().listed).count();
+        if missing == 0 {
+            on_first_lists();
+        }
+        let missing = AtomicUsize::new(missing);
         let hooks = Arc::new(Hooks {
-            changed: on_status,
+            changed: Box::new(move || on_status()),
             listed: Box::new(move || {
                 if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
                     on_first_lists();
@@ -212,7 +223,6 @@ impl ScopeParts {
             reader: writer.reader(),
             addresses: addresses.clone(),
             scope: Scope::new(self.provider.name(), namespace, &self.selector),
-            namespace: self.namespace.clone(),
             deadlines: Arc::clone(deadlines),
             status: Arc::clone(&self.status),
             notes: Notes::new(self.name()),

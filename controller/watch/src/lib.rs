@@ -17,7 +17,7 @@ mod peer;
 mod push;
 mod settings;
 
-pub use address::AddressPolicy;
+pub use address::{AddressPolicy, Refused};
 pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,
@@ -28,7 +28,9 @@ pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,
 };
-pub use peer::{HmacKey, MessageError, Receiver, RefreshStatus, RefreshStatusReader, RouteMessage};
+pub use peer::{
+    HmacKey, MessageError, Receiver, RefreshDrain, RefreshStatus, RefreshStatusReader, RouteMessage,
+};
 pub use push::{
     Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,
     Pusher, Ticket,

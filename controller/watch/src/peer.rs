@@ -6,14 +6,20 @@
 //!
 //! **Who is believed** is decided by [`auth`]; strangers get 401 before anything of theirs is parsed. **What is routed
 //! to** is decided by [`AddressPolicy`](crate::AddressPolicy). **How much** anyone can make the gateway do is bounded:
-//! connections, bodies, messages read at once, and the time each part of a request may take (see [`guard`]).
+//! connections (see [`connections`]), bodies, messages read at once, and the time each part of a request may take (see
+//! [`guard`]).
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::IntoResponse as _;
+use http::header::{RETRY_AFTER, TRANSFER_ENCODING};
+use http::{HeaderValue, StatusCode};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -22,9 +28,10 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use sandgate_routes::RouteWriter;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -32,6 +39,8 @@ use tokio_rustls::TlsAcceptor;
 mod auth;
 mod batch;
 pub(crate) mod cluster;
+mod connections;
+mod framing;
 mod guard;
 pub(crate) mod hmac;
 mod message;
@@ -47,11 +56,12 @@ pub(crate) mod tests;
 
 pub use hmac::HmacKey;
 pub use message::{MessageError, RouteMessage};
-pub use status::{RefreshStatus, RefreshStatusReader};
+pub use status::{RefreshDrain, RefreshStatus, RefreshStatusReader};
 
 pub(crate) use auth::unix_now;
 
 use auth::Auth;
+use connections::{Connections, Seat};
 use guard::{Guarded, Patience};
 use reload::{LOOK, Reloaded};
 use serve::{App, Peer};
@@ -64,15 +74,21 @@ use crate::settings::{RefreshSettings, TlsFiles};
 const DRAIN: Duration = Duration::from_millis(500);
 /// The most a request's head may have.
 const MAX_HEAD: usize = 32 << 10;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// Between two tries to begin.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Receives what peers push and hands it to a table.
+/// Receives what peers push and hands it to a table. A clone is the same receiver, with the same status, to be run again
+/// when its run has ended; at most one of them runs at a time.
+#[derive(Clone)]
 pub struct Receiver {
     settings: RefreshSettings,
     policy: AddressPolicy,
     writer: RouteWriter,
     patience: Patience,
+    /// What was signed up to this second is not believed; if nothing is said, up to the second in which it begins.
+    since: Option<u64>,
     board: Arc<Board>,
 }
 
@@ -80,7 +96,7 @@ impl Receiver {
     /// Nothing is opened or read before [`run`](Self::run).
     pub fn new(settings: RefreshSettings, policy: AddressPolicy, writer: RouteWriter) -> Self {
         let board = Arc::new(Board::new(settings.methods()));
-        Self { settings, policy, writer, patience: Patience::default(), board }
+        Self { settings, policy, writer, patience: Patience::default(), since: None, board }
     }
 
     /// A view of the status for other threads.
@@ -88,9 +104,15 @@ impl Receiver {
         RefreshStatusReader(Arc::clone(&self.board))
     }
 
+    /// To be told when the process is about to end.
+    pub fn drain(&self) -> RefreshDrain {
+        RefreshDrain(Arc::clone(&self.board))
+    }
+
     /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns. Needs a Tokio
     /// runtime with time and I/O enabled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
+        self.board.begin();
         if self.settings.is_insecure() {
             tracing::warn!(
                 "refresh: insecure is true: whoever reaches {} decides where requests go",
@@ -110,6 +132,7 @@ impl Receiver {
             () = server.accept(&listener, self.settings.max_connections, &mut open, &ending) => {}
             () = server.look(&end) => {}
             () = server.wake() => {}
+            () = server.hand_over(&listener) => {}
             () = stop => {}
         }
         drop(listener);
@@ -142,12 +165,13 @@ impl Receiver {
 
     async fn try_begin(&self) -> Result<(TcpListener, Arc<Server>), String> {
         let settings = self.settings.clone();
+        let since = self.since.unwrap_or_else(unix_now);
         let read = spawn_blocking(move || -> Result<_, String> {
-            Ok((Auth::new(&settings)?, settings.tls.map(Certificates::new).transpose()?))
+            Ok((Auth::new(&settings, since)?, settings.tls.map(Certificates::new).transpose()?))
         });
         let (auth, tls) = read.await.map_err(|error| error.to_string())??;
         let cannot = |error: io::Error| format!("cannot listen on {}: {error}", self.settings.listen);
-        let listener = TcpListener::bind(self.settings.listen).await.map_err(cannot)?;
+        let listener = listen(self.settings.listen).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         self.board.listening(Some(address));
         let by = self.settings.methods().join(", ");
@@ -159,7 +183,7 @@ impl Receiver {
             auth,
             reader: self.writer.reader(),
             writer: self.writer.clone(),
-            provider: self.settings.provider.clone(),
+            pushed: self.settings.pushed.clone(),
             policy: self.policy.clone(),
             patience: self.patience,
             board: Arc::clone(&self.board),
@@ -167,6 +191,7 @@ impl Receiver {
             places: Default::default(),
             strangers: Default::default(),
             mistakes: Default::default(),
+            outsiders: Default::default(),
         });
         Ok((listener, Arc::new(Server { router: serve::router(Arc::clone(&app)), app, tls })))
     }
@@ -196,7 +221,7 @@ struct Server {
 }
 
 impl Server {
-    /// Takes connections for ever. Whoever finds no place waits in the kernel's queue.
+    /// Takes connections for ever.
     async fn accept(
         self: &Arc<Self>,
         listener: &TcpListener,
@@ -204,8 +229,8 @@ impl Server {
         open: &mut JoinSet<()>,
         ending: &watch::Receiver<()>,
     ) {
-        let places = Arc::new(Semaphore::new(max));
-        while let Ok(place) = Arc::clone(&places).acquire_owned().await {
+        let connections = Connections::new(max);
+        loop {
             let (stream, address) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -218,19 +243,39 @@ impl Server {
             while open.try_join_next().is_some() {}
             let (server, mut ending) = (Arc::clone(self), ending.clone());
             ending.mark_unchanged();
+            let seat = Arc::new(connections.enter(address.ip().to_canonical()));
             open.spawn(async move {
                 server.app.board.counters.connections.up();
-                server.greet(stream, address, ending).await;
+                tokio::select! {
+                    () = server.greet(stream, address, Arc::clone(&seat), ending) => {}
+                    () = seat.cut() => {}
+                }
                 server.app.board.counters.connections.down();
-                drop(place);
             });
         }
     }
 
-    async fn greet(&self, stream: TcpStream, address: SocketAddr, ending: watch::Receiver<()>) {
+    /// Lets the next process listen on the port when this one is about to end. Never ends itself.
+    async fn hand_over(&self, listener: &TcpListener) {
+        while !self.app.board.is_draining() {
+            self.app.board.drained.notified().await;
+        }
+        if let Err(error) = SockRef::from(listener).set_reuse_port(true) {
+            tracing::warn!("refresh: the port is free for the next process only when this one ends: {error}");
+        }
+        pending::<()>().await;
+    }
+
+    async fn greet(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        seat: Arc<Seat>,
+        ending: watch::Receiver<()>,
+    ) {
         // Answers are small and waited for.
         let _slower_without = stream.set_nodelay(true);
-        let mut peer = Peer { address, certificate: false, phase: Arc::default() };
+        let mut peer = Peer { address, certificate: false, phase: Arc::default(), seat };
         let Some(tls) = &self.tls else { return self.converse(stream, peer, ending).await };
         let acceptor = TlsAcceptor::from(tls.config.get());
         match timeout(self.app.patience.head, acceptor.accept(stream)).await {
@@ -238,6 +283,9 @@ impl Server {
                 let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
                 peer.certificate = certificate
                     .is_some_and(|certificate| tls::is_named(certificate, &tls.files.client_names));
+                if peer.certificate {
+                    peer.seat.befriend();
+                }
                 self.converse(stream, peer, ending).await;
             }
             Ok(Err(error)) => self.app.strangers.say(|more| {
@@ -255,13 +303,23 @@ impl Server {
         let stream = Guarded::new(stream, Arc::clone(&peer.phase), self.app.patience);
         let router = TowerToHyperService::new(self.router.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let (router, phase) = (router.clone(), Arc::clone(&peer.phase));
-            request.extensions_mut().insert(peer.clone());
+            let (router, peer, board) = (router.clone(), peer.clone(), Arc::clone(&self.app.board));
+            // hyper has taken the other header away; see `framing`.
+            let encoded = request.headers().contains_key(TRANSFER_ENCODING);
             async move {
-                phase.busy();
+                if peer.phase.is_ambiguous() {
+                    return Ok::<_, Infallible>(serve::last(StatusCode::BAD_REQUEST.into_response()));
+                }
+                peer.phase.busy();
+                request.extensions_mut().insert(peer.clone());
                 let answer = router.call(request).await;
-                phase.done();
-                answer
+                peer.phase.done();
+                let Ok(mut answer) = answer;
+                if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+                    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+                }
+                let stays = peer.seat.stays() && !encoded && !board.is_draining();
+                Ok(if stays { answer } else { serve::last(answer) })
             }
         });
         let connection = http1::Builder::new()
@@ -323,6 +381,26 @@ impl Server {
             self.app.board.error(errors.iter().flatten().next().cloned());
         }
     }
+}
+
+/// Opens the port, which nobody else may have: but for a process that is about to end and lets it go
+/// ([`Server::hand_over`]). That one may keep it as long as it likes; whoever connects from here on mostly comes here, and
+/// the others are told to come back.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let bind = |beside: bool| {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(beside)?;
+        socket.bind(address)?;
+        let listener = socket.listen(BACKLOG)?;
+        // So that connections come here, and not to the other by turns.
+        SockRef::from(&listener).set_reuse_port(false)?;
+        Ok(listener)
+    };
+    bind(false).or_else(|error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => bind(true).map_err(|_| error),
+        _ => Err(error),
+    })
 }
 
 fn is_timeout(error: &hyper::Error) -> bool {

@@ -5,14 +5,20 @@
 //! where it is slow only the newest version of an object is sent. The [`Ticket`] says what became of a message, within
 //! the caller's deadline and never later; what is not settled then is still sent.
 //!
-//! As OpenKruise's manager does it, a try takes 100 ms at most, there are ten of them 10 ms apart, and an answer of 4xx
-//! is final. How many repeated tries there are in all is bounded for each peer.
+//! There are ten tries, 10 ms apart at first and longer and longer after that. To connect, TLS included, may take 300 ms at
+//! first, and an answer 100 ms; a peer that is slower is waited for as long as it has been seen to take (see [`pace`]). No
+//! further try begins after two seconds. How many repeated tries there are in all is bounded for each peer. An answer that is about the message (400,
+//! 413 and the like) is final. One that is about the moment or the sender's credentials (401, 408, 425, 429, 5xx) is not: a
+//! key that is being replaced, a gateway that restarts or drains.
 //!
 //! After the last of them the ticket says that it failed, and the failure is counted and logged. The message is kept: a
 //! peer that was cut off is tried again, a second apart at the most, and told the newest of every object that it has
 //! missed. How many objects are kept is bounded by [`PushSettings::max_pending`], and for how long by
 //! [`PushSettings::keep`]: what says that a sandbox lives must not arrive when the peer may have forgotten, with its
 //! tombstone, that the sandbox has died since. What says that it is dead can do no harm and is kept until it is delivered.
+//!
+//! A peer that is not among those found any more is not spoken to: its address may be another's by now. The deletes that
+//! it has not got are kept for [`PushSettings::keep_absent`], with those that come meanwhile, and sent if it returns.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +35,7 @@ mod budget;
 mod connection;
 mod credentials;
 mod discover;
+mod pace;
 mod queue;
 mod worker;
 
@@ -52,15 +59,23 @@ use crate::peer::{MessageError, RouteMessage};
 pub struct PushSettings {
     /// How often a message is tried.
     pub tries: u32,
-    /// How long one try may take, the connection included.
+    /// How long it may take to connect, TLS included, at first. A peer that is slower is given more time.
+    pub connect_timeout: Duration,
+    /// How long an answer may take, at first. A peer that is slower is given more time.
     pub try_timeout: Duration,
-    /// Between two tries.
+    /// The most time that either is ever given.
+    pub max_try_timeout: Duration,
+    /// How long the tries of a message may take together. The one that is under way then is the last.
+    pub give_up: Duration,
+    /// Between the first two tries. It doubles with each try, up to twenty times as long.
     pub pause: Duration,
     /// The longest time between two tries of a peer that is not reached. It begins with `pause` and doubles.
     pub back_off: Duration,
     /// How long a message is kept for a peer that is not reached, unless it is a delete. To be shorter than the tombstones of
     /// the receivers live (`tombstone-lifetime-seconds`, 600 unless it is set).
     pub keep: Duration,
+    /// How long the deletes are kept of a peer that is not among those found any more.
+    pub keep_absent: Duration,
     /// Send what waits together, as one batch, to peers that take batches.
     pub batch: bool,
     /// Objects that may wait for one peer.
@@ -73,10 +88,14 @@ impl Default for PushSettings {
     fn default() -> Self {
         Self {
             tries: 10,
+            connect_timeout: Duration::from_millis(300),
             try_timeout: Duration::from_millis(100),
+            max_try_timeout: Duration::from_secs(2),
+            give_up: Duration::from_secs(2),
             pause: Duration::from_millis(10),
             back_off: Duration::from_secs(1),
             keep: Duration::from_secs(300),
+            keep_absent: Duration::from_secs(600),
             batch: true,
             max_pending: 100_000,
             rediscover: Duration::from_secs(5),
@@ -184,7 +203,8 @@ impl Pusher {
         waited.is_ok_and(|found| found.is_ok())
     }
 
-    /// Hands a message to every peer there is, and returns at once.
+    /// Hands a message to every peer there is, and returns at once. A peer that is not found any more is handed deletes, and
+    /// is not on the ticket.
     ///
     /// # Errors
     /// When the message names no object or has no version: then it has no order, and is not sent.
@@ -198,7 +218,7 @@ impl Pusher {
         let peers = self.0.shared.lock();
         let hand_over = |(address, (peer, _)): (&PeerAddress, &(Arc<Peer>, AbortHandle))| {
             let (waiter, told) = oneshot::channel();
-            peer.push(Pending {
+            let found = peer.push(Pending {
                 key: key.clone(),
                 version: version.clone(),
                 deletes,
@@ -207,9 +227,9 @@ impl Pusher {
                 said: since,
                 waiter: Some(waiter),
             });
-            (address.clone(), told)
+            found.then(|| (address.clone(), told))
         };
-        Ok(Ticket { answers: peers.iter().map(hand_over).collect() })
+        Ok(Ticket { answers: peers.iter().filter_map(hand_over).collect() })
     }
 
     /// Numbers about each peer.
@@ -236,10 +256,14 @@ async fn discover(shared: Arc<Shared>, mut discovery: Discovery) {
         match discovery.find().await {
             Ok(found) => {
                 let mut peers = shared.lock();
-                peers.retain(|address, (_, task)| {
-                    let stays = found.contains(address);
+                peers.retain(|address, (peer, task)| {
+                    let stays = if found.contains(address) {
+                        peer.found();
+                        true
+                    } else {
+                        peer.lost(shared.settings.keep_absent)
+                    };
                     if !stays {
-                        // With the queue go those who wait for it: they are told so.
                         task.abort();
                     }
                     stays

@@ -1,6 +1,7 @@
 //! What a gateway watches and how long it remembers: the config of the bootstrap extension, and the `gateway`
 //! section of `sandgate run --config`. Parsed raw, then checked; unknown keys are refused.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 mod kubernetes;
 mod peer;
+mod selector;
 
 #[cfg(test)]
 mod tests;
@@ -17,13 +19,14 @@ mod tests;
 pub use kubernetes::KubernetesSettings;
 use kubernetes::RawKubernetes;
 pub use peer::RefreshSettings;
-pub(crate) use peer::{HmacSettings, TlsFiles, TokenReviewSettings};
+pub(crate) use peer::{HmacSettings, Pushed, TlsFiles, TokenReviewSettings};
 
 use crate::AddressPolicy;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
 const MAX_TOMBSTONES: u64 = 100_000_000;
+const MAX_OWN_ADDRESSES: usize = 64;
 
 /// The checked settings of a gateway.
 #[derive(Clone, Debug)]
@@ -33,6 +36,7 @@ pub struct Settings {
     limits: Limits,
     refresh: Option<RefreshSettings>,
     addresses: AddressPolicy,
+    own_addresses: Vec<SocketAddr>,
 }
 
 /// Why settings were refused: the key, what was expected, what was found. Trying again does not help.
@@ -49,7 +53,16 @@ pub struct SettingsError {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(
     title = "Sandgate gateway config",
-    extend("anyOf" = [{ "required": ["routes-file"] }, { "required": ["kubernetes"] }])
+    extend(
+        "anyOf" = [{ "required": ["routes-file"] }, { "required": ["kubernetes"] }],
+        "if" = { "required": ["kubernetes"], "properties": { "kubernetes": {
+            "required": ["providers"], "properties": { "providers": { "contains": {
+                "required": ["kind"],
+                "properties": { "kind": { "const": "opensandbox" }, "any-address": { "const": false } }
+            } } }
+        } } },
+        "then" = { "required": ["pod-ranges"] }
+    )
 )]
 struct RawSettings {
     /// The routes file, YAML or JSON. Relative paths are relative to Envoy's working folder.
@@ -73,10 +86,16 @@ struct RawSettings {
     #[schemars(with = "peer::RawRefresh")]
     refresh: Option<peer::RawRefresh>,
     /// The ranges that sandboxes have their addresses from; a pushed or watched route to any other is not served. Left
-    /// out: every address but loopback, link-local, multicast and cloud metadata.
+    /// out: private addresses (RFC 1918, RFC 6598, IPv6 unique local). Needed with the provider `opensandbox`.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<String>", length(min = 1))]
     pod_ranges: Option<Vec<String>>,
+    /// Where this Envoy listens, its admin port included, as ip:port; 0.0.0.0 and [::] stand for every address of the
+    /// machine. No sandbox is reached there. The port of `refresh`, and the address that a request came in on, need not
+    /// be named.
+    #[serde(default)]
+    #[schemars(length(max = MAX_OWN_ADDRESSES), inner(regex(pattern = r"^(\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}$")))]
+    own_addresses: Vec<String>,
 }
 
 fn default_lifetime() -> u64 {
@@ -117,15 +136,29 @@ impl Settings {
             in_range("tombstone-lifetime-seconds", raw.tombstone_lifetime_seconds, MAX_LIFETIME_SECONDS)?;
         let max_tombstones = in_range("max-tombstones", raw.max_tombstones, MAX_TOMBSTONES)?;
         let tombstone_lifetime = Duration::from_secs(lifetime);
+        let addresses = peer::check_ranges(raw.pod_ranges)?;
+        let has_ranges = addresses.has_ranges();
+        let kubernetes = raw.kubernetes.map(|raw| raw.check(has_ranges)).transpose()?;
+        let refresh = raw
+            .refresh
+            .map(|raw| raw.check(tombstone_lifetime, kubernetes.as_ref(), has_ranges))
+            .transpose()?;
+        let push_lease = refresh.as_ref().map(|refresh| refresh.lease);
+        let defaults = Limits::default();
+        let push_confirmation =
+            refresh.as_ref().map_or(defaults.push_confirmation, |refresh| refresh.confirmation);
         Ok(Self {
             routes_file: raw.routes_file.map(Into::into),
-            kubernetes: raw.kubernetes.map(RawKubernetes::check).transpose()?,
-            refresh: raw.refresh.map(|raw| raw.check(tombstone_lifetime)).transpose()?,
-            addresses: peer::check_ranges(raw.pod_ranges)?,
+            kubernetes,
+            refresh,
+            addresses,
+            own_addresses: check_own_addresses(&raw.own_addresses)?,
             limits: Limits {
                 tombstone_lifetime,
                 max_tombstones: usize::try_from(max_tombstones).unwrap_or(usize::MAX),
-                ..Limits::default()
+                push_lease,
+                push_confirmation,
+                ..defaults
             },
         })
     }
@@ -155,10 +188,29 @@ impl Settings {
         &self.addresses
     }
 
+    /// Where Envoy itself listens.
+    pub fn own_addresses(&self) -> &[SocketAddr] {
+        &self.own_addresses
+    }
+
     /// The JSON schema of what [`Settings::parse`] accepts.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(RawSettings).into()
     }
+}
+
+fn check_own_addresses(raw: &[String]) -> Result<Vec<SocketAddr>, SettingsError> {
+    if raw.len() > MAX_OWN_ADDRESSES {
+        let reason = format!("expected at most {MAX_OWN_ADDRESSES} addresses, found {}", raw.len());
+        return Err(wrong("own-addresses", reason));
+    }
+    let check = |(index, text): (usize, &String)| {
+        text.parse().map_err(|_| {
+            let reason = format!("expected ip:port, such as 0.0.0.0:7788 or [::]:7788, found {text:?}");
+            wrong(format!("own-addresses[{index}]"), reason)
+        })
+    };
+    raw.iter().enumerate().map(check).collect()
 }
 
 /// A key that is there has a value: `null` is none.

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use sandgate_routes::{MAX_ID, is_valid_id};
 
+use crate::recognise::host::Reading;
+
 /// Whose conventions an address follows. It also decides the statuses of refusals and the header of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
@@ -116,11 +118,14 @@ pub enum Part {
     Host,
     /// The path as a whole: segments are missing.
     Path,
+    /// A header that was sent more than once: servers differ on which of them counts.
+    Repeated,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 5] = [Self::Id, Self::Port, Self::Namespace, Self::Host, Self::Path];
+    pub const ALL: [Self; 6] =
+        [Self::Id, Self::Port, Self::Namespace, Self::Host, Self::Path, Self::Repeated];
 
     /// The name used in replies and logs.
     pub const fn as_str(self) -> &'static str {
@@ -130,6 +135,7 @@ impl Part {
             Self::Namespace => "namespace",
             Self::Host => "host",
             Self::Path => "path",
+            Self::Repeated => "header",
         }
     }
 
@@ -141,6 +147,7 @@ impl Part {
             Self::Namespace => "malformed_namespace",
             Self::Host => "malformed_host",
             Self::Path => "malformed_path",
+            Self::Repeated => "duplicate_header",
         }
     }
 
@@ -156,43 +163,116 @@ impl Part {
             }
             Self::Host => "A host is a DNS name, optionally followed by ':' and a port number.",
             Self::Path => "The path must have both an ID and a port segment.",
+            Self::Repeated => {
+                "A header that names a sandbox or holds its token must be sent once, under one name."
+            }
         }
     }
 }
 
 /// What a request addresses: a lookup ID and a port, both valid, and how they were given.
+///
+/// A host such as `80-web-3000.example.com` can be read in two ways. Then the address is the first of them until
+/// [`settle`](crate::settle) has asked the table which one is meant.
 #[derive(Clone)]
 pub struct Address {
-    id: [u8; MAX_ID],
+    /// The ID, or a whole host label that has the IDs of both readings in it.
+    text: [u8; MAX_ID],
+    start: u8,
     len: u8,
     /// Length of the namespace in front of `--`; only agent-sandbox addresses have one.
     namespace_len: u8,
     form: Form,
     port: u16,
+    /// Whether the request named no port and this is the form's default.
+    default_port: bool,
     /// Where the path for the sandbox begins in the request's path; 0 when the path stays as it is.
     cut: usize,
+    other: Option<Other>,
+}
+
+/// The second reading of a host label, as [`Form::OpenSandboxHost`]: its ID stands at the beginning of the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Other {
+    len: u8,
+    port: u16,
+}
+
+/// A port as a request gives it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AskedPort {
+    pub(crate) number: u16,
+    pub(crate) is_default: bool,
+}
+
+impl From<u16> for AskedPort {
+    fn from(number: u16) -> Self {
+        Self { number, is_default: false }
+    }
 }
 
 impl Address {
-    /// An address whose ID is taken as it is. Of several wrong parts, the ID is named first.
-    pub(crate) fn new(form: Form, id: &[u8], port: Result<u16, Part>, cut: usize) -> Result<Self, Part> {
-        let (true, Ok(len)) = (is_valid_id(id), u8::try_from(id.len())) else {
-            return Err(Part::Id);
+    /// An address of a text that has been checked.
+    #[inline]
+    pub(crate) fn of_valid(text: &[u8], form: Form, port: AskedPort, cut: usize) -> Self {
+        let mut address = Self {
+            text: [0; MAX_ID],
+            start: 0,
+            len: 0,
+            namespace_len: 0,
+            form,
+            port: port.number,
+            default_port: port.is_default,
+            cut,
+            other: None,
         };
-        let mut address = Self { id: [0; MAX_ID], len, namespace_len: 0, form, port: port?, cut };
-        address.id[..id.len()].copy_from_slice(id);
-        Ok(address)
+        address.put(text);
+        address
+    }
+
+    /// Sets the text. It has been checked, so it fits.
+    #[inline]
+    fn put(&mut self, text: &[u8]) {
+        if let (Some(room), Ok(len)) = (self.text.get_mut(..text.len()), u8::try_from(text.len())) {
+            room.copy_from_slice(text);
+            self.len = len;
+        }
+    }
+
+    /// An address from a host label, whose readings have been checked.
+    ///
+    /// `other` is a second reading of the same label. A label that is longer than an ID can be has none: no DNS name is.
+    #[inline]
+    pub(crate) fn of_label(label: &[u8], first: &Reading<'_>, other: Option<&Reading<'_>>) -> Self {
+        let mut address = Self::of_valid(first.id, first.form, first.port.into(), 0);
+        if let Some(other) = other {
+            address.add_reading(label, other);
+        }
+        address
+    }
+
+    #[cold]
+    fn add_reading(&mut self, label: &[u8], other: &Reading<'_>) {
+        let (true, Ok(len)) = (label.len() <= MAX_ID, u8::try_from(other.id.len())) else { return };
+        let id = self.len;
+        self.put(label);
+        self.start = self.len.saturating_sub(id);
+        self.len = id;
+        self.other = Some(Other { len, port: other.port });
     }
 
     /// An agent-sandbox address, whose ID is composed as `{namespace}--{name}`.
-    pub(crate) fn composed(namespace: &[u8], name: &[u8], port: Result<u16, Part>) -> Result<Self, Part> {
+    pub(crate) fn composed(
+        namespace: &[u8],
+        name: &[u8],
+        port: Result<AskedPort, Part>,
+    ) -> Result<Self, Part> {
         if !is_valid_namespace(namespace) {
             return Err(Part::Namespace);
         }
         let start = namespace.len() + SEPARATOR.len();
         let len = start + name.len();
-        let (true, Ok(len8), Ok(namespace_len)) =
-            (is_valid_id(name) && len <= MAX_ID, u8::try_from(len), u8::try_from(namespace.len()))
+        let (true, Ok(namespace_len)) = (is_valid_id(name) && len <= MAX_ID, u8::try_from(namespace.len()))
         else {
             return Err(Part::Id);
         };
@@ -201,7 +281,47 @@ impl Address {
         id[..namespace.len()].copy_from_slice(namespace);
         id[namespace.len()..start].copy_from_slice(SEPARATOR);
         id[start..len].copy_from_slice(name);
-        Ok(Self { id, len: len8, namespace_len, form: Form::AgentSandboxHeader, port, cut: 0 })
+        let address = Self::of_valid(&id[..len], Form::AgentSandboxHeader, port, 0);
+        Ok(Self { namespace_len, ..address })
+    }
+
+    /// Whether another form of the same request names the same: the ID, and the port where both name one.
+    pub(crate) fn agrees_with(&self, other: &Self) -> bool {
+        let port = AskedPort { number: other.port, is_default: other.default_port };
+        self.names(other.form, other.id_bytes(), port)
+    }
+
+    /// Whether a reading of the host names the same.
+    pub(crate) fn agrees_with_host(&self, reading: &Reading<'_>) -> bool {
+        self.names(reading.form, reading.id, reading.port.into())
+    }
+
+    /// The same, of the parts of an address in another form. Case carries no meaning in a host.
+    pub(crate) fn names(&self, form: Form, id: &[u8], port: AskedPort) -> bool {
+        let same_id = if form.is_host() || self.form.is_host() {
+            self.id_bytes().eq_ignore_ascii_case(id)
+        } else {
+            self.id_bytes() == id
+        };
+        same_id && (self.default_port || port.is_default || port.number == self.port)
+    }
+
+    /// The second reading of the host, where there is one that the table has not ruled out.
+    pub fn other_reading(&self) -> Option<Self> {
+        let Other { len, port } = self.other?;
+        let address = Self { start: 0, len, form: Form::OpenSandboxHost, port, other: None, ..self.clone() };
+        Some(address)
+    }
+
+    /// Whether there is a second reading, so that the address has to be settled.
+    #[inline]
+    pub fn has_two_readings(&self) -> bool {
+        self.other.is_some()
+    }
+
+    /// The first reading is meant.
+    pub(crate) fn drop_other_reading(&mut self) {
+        self.other = None;
     }
 
     /// The dialect of the form.
@@ -222,7 +342,8 @@ impl Address {
     /// The same as bytes, which is all that a lookup needs.
     #[inline]
     pub(crate) fn id_bytes(&self) -> &[u8] {
-        self.id.get(..usize::from(self.len)).unwrap_or_default()
+        let start = usize::from(self.start);
+        self.text.get(start..start + usize::from(self.len)).unwrap_or_default()
     }
 
     /// The port of the sandbox, 1 to 65535.
@@ -246,9 +367,11 @@ impl Address {
         if !self.form.is_host() || !id.iter().any(u8::is_ascii_uppercase) {
             return None;
         }
-        let mut folded = self.id;
+        let mut folded = [0; MAX_ID];
+        let folded = folded.get_mut(..id.len())?;
+        folded.copy_from_slice(id);
         folded.make_ascii_lowercase();
-        f(folded.get(..id.len())?)
+        f(folded)
     }
 
     /// Whether the path must be replaced by [`Address::rewrite`] before the request is forwarded.
@@ -283,14 +406,15 @@ impl std::fmt::Debug for Address {
             .field("id", &self.id())
             .field("port", &self.port)
             .field("cut", &self.cut)
+            .field("other", &self.other)
             .finish()
     }
 }
 
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
-        (self.form, self.id(), self.namespace_len, self.port, self.cut)
-            == (other.form, other.id(), other.namespace_len, other.port, other.cut)
+        (self.form, self.id(), self.namespace_len, self.port, self.cut, self.other)
+            == (other.form, other.id(), other.namespace_len, other.port, other.cut, other.other)
     }
 }
 

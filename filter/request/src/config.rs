@@ -74,9 +74,13 @@ pub struct FilterConfig {
     pub(crate) domains: Vec<String>,
     unaddressed: Unaddressed,
     enable_auth: bool,
+    /// First and last of each range; none means all ports.
+    allowed_ports: Vec<(u16, u16)>,
+    denied_ports: Vec<(u16, u16)>,
     upstream: Upstream,
     requests_per_sandbox: u32,
     connections_per_sandbox: u32,
+    percent_per_client: u32,
     clear_route_cache: bool,
 }
 
@@ -117,7 +121,7 @@ impl FilterConfig {
     }
 
     /// The JSON schema of what [`FilterConfig::parse`] accepts. It cannot say that header names must differ from each
-    /// other, nor that some are reserved.
+    /// other, nor that some are reserved, nor that a range of ports does not end before it begins.
     pub fn schema() -> serde_json::Value {
         raw::schema()
     }
@@ -126,14 +130,18 @@ impl FilterConfig {
         check_header_names(&raw)?;
         let (kruise, agent_sandbox, opensandbox) =
             (raw.dialects.kruise, raw.dialects.agent_sandbox, raw.dialects.opensandbox);
+        let kruise_host = kruise.enabled && kruise.host;
+        let opensandbox_host = opensandbox.enabled && opensandbox.host;
         let mut domains: Vec<String> = raw.domains.into_names();
+        // Every sandbox has an origin of its own then, which a path form would share out.
+        let path = domains.is_empty() || !(kruise_host || opensandbox_host);
         domains.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         domains.dedup();
         Ok(Self {
             kruise: Kruise {
-                path: kruise.enabled && kruise.path,
+                path: kruise.enabled && kruise.path.unwrap_or(path),
                 headers: kruise.enabled && kruise.headers,
-                host: kruise.enabled && kruise.host,
+                host: kruise_host,
                 id_header: kruise.sandbox_header_name.into_string(),
                 port_header: kruise.sandbox_port_header.into_string(),
                 default_port: kruise.default_port.into(),
@@ -145,8 +153,8 @@ impl FilterConfig {
             },
             opensandbox: OpenSandbox {
                 headers: opensandbox.enabled && opensandbox.headers,
-                host: opensandbox.enabled && opensandbox.host,
-                path: opensandbox.enabled && opensandbox.path,
+                host: opensandbox_host,
+                path: opensandbox.enabled && opensandbox.path.unwrap_or(path),
             },
             host_header: raw.host_header_name.into_string(),
             domains,
@@ -155,12 +163,15 @@ impl FilterConfig {
                 raw::Unaddressed::Refuse => Unaddressed::Refuse,
             },
             enable_auth: raw.enable_auth,
+            allowed_ports: raw.allowed_ports.into_ranges(),
+            denied_ports: raw.denied_ports.into_ranges(),
             upstream: match raw.upstream {
                 raw::Upstream::Cluster => Upstream::Cluster,
                 raw::Upstream::OriginalDst => Upstream::OriginalDst,
             },
             requests_per_sandbox: raw.limits.requests_per_sandbox.into(),
             connections_per_sandbox: raw.limits.connections_per_sandbox.into(),
+            percent_per_client: raw.limits.percent_per_client.into(),
             clear_route_cache: raw.clear_route_cache,
         })
     }
@@ -170,9 +181,17 @@ impl FilterConfig {
         self.unaddressed
     }
 
-    /// Whether access tokens are checked, for every dialect.
+    /// Whether the tokens of runtimes are checked, for every dialect. Those of secure access always are.
     pub fn enable_auth(&self) -> bool {
         self.enable_auth
+    }
+
+    /// Whether requests may reach this port of a sandbox.
+    #[inline]
+    pub fn allows_port(&self, port: u16) -> bool {
+        let is_in =
+            |ranges: &[(u16, u16)]| ranges.iter().any(|(first, last)| (*first..=*last).contains(&port));
+        (self.allowed_ports.is_empty() || is_in(&self.allowed_ports)) && !is_in(&self.denied_ports)
     }
 
     /// How a sandbox's address is connected to.
@@ -188,6 +207,11 @@ impl FilterConfig {
     /// How many connections of one sandbox may be in use.
     pub fn connections_per_sandbox(&self) -> u32 {
         self.connections_per_sandbox
+    }
+
+    /// How much of a sandbox's limits one client may have, in percent; 100 is all of them.
+    pub fn percent_per_client(&self) -> u32 {
+        self.percent_per_client
     }
 
     /// Whether the route is chosen anew once the request is known to go to a sandbox.

@@ -1,19 +1,20 @@
 //! What is done with a request that addresses a sandbox.
 //!
 //! Reads the table as it is now; nothing is remembered between requests. The checks stand in the order in which their
-//! failures are reported: table complete, sandbox known, one sandbox of that ID, sandbox running, traffic token, access token. Whether a state
-//! is served is for [`verdict`] alone to say.
+//! failures are reported: method, port, table complete, sandbox known, one sandbox of that ID, sandbox running, traffic
+//! token, access token. Whether a state is served is for [`verdict`] alone to say.
 
 #[cfg(test)]
 mod tests;
 
-use sandgate_routes::{Capability, Pinned, Route, Service, State, verdict};
+use sandgate_routes::{Capability, Pinned, Route, Service, State, TokenKind, verdict};
 
 use crate::{Address, Dialect, FilterConfig, Form, Headers, Part, Trouble};
 
 /// The header with the access token.
 pub const ACCESS_TOKEN: &str = "x-access-token";
-/// The header with the access token in the OpenSandbox dialect.
+/// The header with the access token in the OpenSandbox dialect, and with the token of a sandbox that its owner has closed,
+/// in every dialect. It is for the gateway: no sandbox gets it.
 pub const SECURE_ACCESS: &str = "opensandbox-secure-access";
 
 const UID: &str = "x-sandbox-uid";
@@ -38,8 +39,11 @@ pub enum Refusal {
     Ambiguous,
     /// The sandbox is there, but cannot be served in this state.
     NotRunning(State),
-    /// The access token is missing or wrong.
-    Unauthorized,
+    /// The access token is missing or wrong. This header should have it.
+    Unauthorized {
+        /// The name of the header.
+        header: &'static str,
+    },
     /// The sandbox wants a traffic token and nobody here can verify one.
     JwtVerifierNotReady,
     /// The address is not valid.
@@ -49,6 +53,19 @@ pub enum Refusal {
         /// The part that is wrong.
         part: Part,
     },
+    /// Two forms of address in one request name different sandboxes or ports.
+    Conflicting {
+        /// The form that would be the address.
+        taken: Form,
+        /// The form that says otherwise.
+        other: Form,
+    },
+    /// The host can be read in two ways and each of them names a sandbox that exists.
+    TwoReadings,
+    /// The method is CONNECT or TRACE, which are about the gateway and never about a sandbox.
+    Method,
+    /// The config keeps this port closed.
+    PortNotAllowed,
     /// The request addresses no sandbox and the config refuses those.
     Unaddressed,
     /// The sandbox was not reached, or not to the end.
@@ -66,8 +83,10 @@ impl Refusal {
             Self::Unknown | Self::NotRunning(State::Dead) if opensandbox => 404,
             Self::NotRunning(_) if opensandbox => 503,
             Self::Unknown | Self::Ambiguous | Self::NotRunning(_) => 502,
-            Self::Unauthorized => 401,
-            Self::Malformed { .. } => 400,
+            Self::Unauthorized { .. } => 401,
+            Self::Malformed { .. } | Self::Conflicting { .. } | Self::TwoReadings => 400,
+            Self::PortNotAllowed => 403,
+            Self::Method => 405,
             Self::Unaddressed => 404,
             Self::Upstream(trouble) => trouble.status(),
             Self::Panic => 500,
@@ -81,9 +100,13 @@ impl Refusal {
             Self::Unknown => "sandbox_not_found",
             Self::Ambiguous => "sandbox_ambiguous",
             Self::NotRunning(_) => "sandbox_not_running",
-            Self::Unauthorized => "unauthorized",
+            Self::Unauthorized { .. } => "unauthorized",
             Self::JwtVerifierNotReady => "jwt_verifier_not_ready",
             Self::Malformed { part, .. } => part.details(),
+            Self::Conflicting { .. } => "conflicting_address",
+            Self::TwoReadings => "ambiguous_address",
+            Self::Method => "method_not_allowed",
+            Self::PortNotAllowed => "port_not_allowed",
             Self::Unaddressed => "not_addressed",
             Self::Upstream(trouble) => trouble.details(),
             Self::Panic => "sandgate_panic",
@@ -91,7 +114,34 @@ impl Refusal {
     }
 }
 
-/// Decides about one request. Never allocates, never panics.
+/// Whether the request has a method that no sandbox is ever sent. CONNECT asks for a tunnel, and TRACE for an echo of the
+/// request with its credentials.
+pub fn has_refused_method<H: Headers + ?Sized>(headers: &H) -> bool {
+    headers.with(":method", |method| matches!(method, Some(b"CONNECT" | b"TRACE")))
+}
+
+/// Chooses between the readings of a host that has two, by what the table knows. Without a second reading, as nearly
+/// always, nothing is looked up. If neither is known the first one stays.
+///
+/// # Errors
+/// When both are known: it cannot be told which one is meant.
+#[inline]
+pub fn settle(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
+    if address.has_two_readings() { choose(address, table) } else { Ok(()) }
+}
+
+#[cold]
+fn choose(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
+    let Some(other) = address.other_reading() else { return Ok(()) };
+    match (look_up(address, table).is_some(), look_up(&other, table).is_some()) {
+        (true, true) => return Err(Refusal::TwoReadings),
+        (false, true) => *address = other,
+        (_, false) => address.drop_other_reading(),
+    }
+    Ok(())
+}
+
+/// Decides about one request whose address is settled. Never allocates, never panics.
 ///
 /// `ready` is asked of the reader before the table is pinned, so that a table which says ready is complete.
 pub fn decide<'t, H: Headers + ?Sized>(
@@ -101,40 +151,66 @@ pub fn decide<'t, H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,
 ) -> Decision<'t> {
-    if !ready {
-        return Decision::Refuse(Refusal::NotReady);
-    }
-    match find(address, table, headers) {
-        Some(route) => match admit(address.dialect(), route, headers, config) {
-            Ok(()) => Decision::Forward(route),
-            Err(refusal) => Decision::Refuse(refusal),
-        },
-        None => Decision::Refuse(Refusal::Unknown),
+    match route(address, table, ready, headers, config) {
+        Ok(route) => Decision::Forward(route),
+        Err(refusal) => Decision::Refuse(refusal),
     }
 }
 
-/// The route of the ID as sent, else, where it came from a host, of the ID in lower case. An ambiguous one stands for several objects and is
-/// not compared with the one that was named.
-fn find<'t, H: Headers + ?Sized>(address: &Address, table: &'t Pinned<'_>, headers: &H) -> Option<&'t Route> {
-    let route =
-        table.get_bytes(address.id_bytes()).or_else(|| address.with_folded_id(|id| table.get_bytes(id)))?;
-    let Some(object) = address.object().filter(|_| !route.is_ambiguous()) else {
-        return Some(route);
-    };
-    let same_object = object == (route.key().namespace(), route.key().name());
-    let same_uid = headers.with(UID, |uid| uid.is_none_or(|uid| uid == route.uid().as_bytes()));
-    (same_object && same_uid).then_some(route)
+fn route<'t, H: Headers + ?Sized>(
+    address: &Address,
+    table: &'t Pinned<'_>,
+    ready: bool,
+    headers: &H,
+    config: &FilterConfig,
+) -> Result<&'t Route, Refusal> {
+    if has_refused_method(headers) {
+        return Err(Refusal::Method);
+    }
+    if !config.allows_port(address.port()) {
+        return Err(Refusal::PortNotAllowed);
+    }
+    if !ready {
+        return Err(Refusal::NotReady);
+    }
+    let route = look_up(address, table).ok_or(Refusal::Unknown)?;
+    if route.is_ambiguous() {
+        // It stands for several objects and is not compared with the one that was named.
+        return Err(Refusal::Ambiguous);
+    }
+    if address.object().is_some_and(|object| object != (route.key().namespace(), route.key().name())) {
+        return Err(Refusal::Unknown);
+    }
+    check_uid(address, route, headers)?;
+    admit(address, route, headers, config)?;
+    Ok(route)
+}
+
+/// The route of the ID as sent, else, where it came from a host, of the ID in lower case.
+fn look_up<'t>(address: &Address, table: &'t Pinned<'_>) -> Option<&'t Route> {
+    table.get_bytes(address.id_bytes()).or_else(|| address.with_folded_id(|id| table.get_bytes(id)))
+}
+
+/// A UID says which sandbox of that name is meant, in every form: its successor is another one. An empty one says nothing.
+fn check_uid<H: Headers + ?Sized>(address: &Address, route: &Route, headers: &H) -> Result<(), Refusal> {
+    headers.with(UID, |uid| match uid {
+        None => Ok(()),
+        Some(_) if headers.repeats(UID) => Err(repeated(address)),
+        Some(uid) if uid.is_empty() || uid == route.uid().as_bytes() => Ok(()),
+        Some(_) => Err(Refusal::Unknown),
+    })
+}
+
+fn repeated(address: &Address) -> Refusal {
+    Refusal::Malformed { form: address.form(), part: Part::Repeated }
 }
 
 fn admit<H: Headers + ?Sized>(
-    dialect: Dialect,
+    address: &Address,
     route: &Route,
     headers: &H,
     config: &FilterConfig,
 ) -> Result<(), Refusal> {
-    if route.is_ambiguous() {
-        return Err(Refusal::Ambiguous);
-    }
     match verdict(route.state(), Capability { wake: false }).service {
         Service::Serve => {}
         Service::Wake | Service::Refuse => return Err(Refusal::NotRunning(route.state())),
@@ -142,25 +218,32 @@ fn admit<H: Headers + ?Sized>(
     if route.ip().is_none() {
         return Err(Refusal::NotRunning(State::Creating));
     }
+    // The sandbox reads a token too, and may take another of several than the gateway has compared.
+    if [ACCESS_TOKEN, SECURE_ACCESS].into_iter().any(|name| headers.repeats(name)) {
+        return Err(repeated(address));
+    }
     // With or without enable-auth: a sandbox that wants verified traffic must not get any that is not.
     if route.require_traffic_auth() {
         return Err(Refusal::JwtVerifierNotReady);
     }
-    if !config.enable_auth() {
-        return Ok(());
-    }
     let Some(token) = route.token() else {
         return Ok(());
     };
-    if headers.with(token_header(dialect), |sent| sent.is_some_and(|sent| token.matches(sent))) {
+    let header = match token.kind() {
+        // The owner has asked for it, so no switch of the gateway's operator takes it away.
+        TokenKind::SecureAccess => SECURE_ACCESS,
+        TokenKind::Runtime if config.enable_auth() => token_header(address.dialect()),
+        TokenKind::Runtime => return Ok(()),
+    };
+    if headers.with(header, |sent| sent.is_some_and(|sent| token.matches(sent.trim_ascii()))) {
         Ok(())
     } else {
-        Err(Refusal::Unauthorized)
+        Err(Refusal::Unauthorized { header })
     }
 }
 
 /// One header a dialect and no second chance: a wrong token in the right header is never outvoted by another header.
-pub(crate) fn token_header(dialect: Dialect) -> &'static str {
+fn token_header(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Kruise | Dialect::AgentSandbox => ACCESS_TOKEN,
         Dialect::OpenSandbox => SECURE_ACCESS,

@@ -4,8 +4,12 @@
 mod tests;
 
 use crate::{
-    Address, FilterConfig, Form, Headers, Part,
-    recognise::{Absence, Attempt, agent_sandbox, kruise, opensandbox},
+    Address, FilterConfig, Form, Headers, Part, Recognition,
+    recognise::{
+        Absence, Attempt, agent_sandbox, conflict,
+        host::{NoReading, Readings},
+        is_repeated_host, kruise, opensandbox,
+    },
 };
 
 /// One form and what came of it.
@@ -24,10 +28,16 @@ pub struct Step {
 pub enum StepOutcome {
     /// The config has switched it off.
     Off,
-    /// Its shape is not there.
+    /// Its shape is not there, or what is there names nothing.
     Absent,
     /// It is there and valid: this is the address.
     Addressed(Box<Address>),
+    /// A second reading of the host that is the address: the table decides between the two.
+    Alternative(Box<Address>),
+    /// It is there and names the same as the address.
+    Agrees,
+    /// It is there and names another sandbox or port than the address: the request is refused.
+    Conflicting,
     /// It is there, but this part is wrong: the request is refused.
     Malformed(Part),
     /// It is the manager's API: the request addresses no sandbox.
@@ -39,48 +49,166 @@ pub enum StepOutcome {
 /// Tries the forms as [`recognise`](crate::recognise) does and says why each was taken or not. One step for each form,
 /// in order. Not for the request path: it allocates and reads headers more often.
 pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<Step> {
-    let mut settled_by: Option<Form> = None;
+    let mut taken: Option<Address> = None;
+    let mut ended_by: Option<Form> = None;
     Form::ALL
         .into_iter()
         .map(|form| {
+            let settled_by = ended_by.or_else(|| {
+                let last = form == Form::OpenSandboxPath;
+                taken.as_ref().filter(|_| last).map(Address::form)
+            });
             if let Some(earlier) = settled_by {
                 let reason = format!("not tried, since {} had settled it", earlier.as_str());
                 return Step { form, outcome: StepOutcome::NotTried, reason };
             }
-            let step = describe(form, attempt(form, headers, config), config);
-            if !matches!(step.outcome, StepOutcome::Off | StepOutcome::Absent) {
-                settled_by = Some(form);
+            let step = if matches!(form, Form::KruiseHost | Form::OpenSandboxHost) {
+                host(form, headers, config, taken.as_ref())
+            } else {
+                let (attempt, address) = attempt(form, headers, config);
+                compare(describe(form, attempt, address, config), taken.as_ref())
+            };
+            match &step.outcome {
+                StepOutcome::Addressed(address) => taken = Some((**address).clone()),
+                StepOutcome::Malformed(_) | StepOutcome::Conflicting | StepOutcome::Reserved => {
+                    ended_by = Some(form);
+                }
+                _ => {}
             }
             step
         })
         .collect()
 }
 
-fn attempt<H: Headers + ?Sized>(form: Form, headers: &H, config: &FilterConfig) -> Attempt {
-    match form {
-        Form::KruisePath => headers.with(":path", |path| kruise::path(path, config)),
-        Form::KruiseHeader => kruise::header(headers, config),
-        Form::OpenSandboxHeader => opensandbox::header(headers, config),
-        Form::AgentSandboxHeader => agent_sandbox::header(headers, config),
-        Form::KruiseHost => headers.with(&config.host_header, |host| kruise::host(host, config)),
-        Form::OpenSandboxHost => headers.with(&config.host_header, |host| opensandbox::host(host, config)),
-        Form::OpenSandboxPath => headers.with(":path", |path| opensandbox::path(path, config)),
-    }
+/// What the steps come to, which is what [`recognise`](crate::recognise) says of the same request.
+pub fn concluded(steps: &[Step]) -> Recognition {
+    let addressed = steps.iter().find_map(|step| match &step.outcome {
+        StepOutcome::Addressed(address) => Some((**address).clone()),
+        _ => None,
+    });
+    let ended = steps.iter().find_map(|step| match (&step.outcome, &addressed) {
+        (StepOutcome::Malformed(part), _) => Some(Recognition::Malformed { form: step.form, part: *part }),
+        (StepOutcome::Reserved, _) => Some(Recognition::Unaddressed),
+        (StepOutcome::Conflicting, Some(address)) => {
+            Some(Recognition::Conflicting { taken: address.form(), other: step.form })
+        }
+        _ => None,
+    });
+    ended.or(addressed.map(Recognition::Addressed)).unwrap_or(Recognition::Unaddressed)
 }
 
-fn describe(form: Form, attempt: Attempt, config: &FilterConfig) -> Step {
-    let (outcome, reason) = match attempt {
-        Attempt::Absent(Absence::Off) => (StepOutcome::Off, "switched off in the config".into()),
-        Attempt::Absent(absence) => (StepOutcome::Absent, missing(form, absence, config)),
-        Attempt::Reserved => {
+/// Tries one form alone.
+fn attempt<H: Headers + ?Sized>(
+    form: Form,
+    headers: &H,
+    config: &FilterConfig,
+) -> (Attempt, Option<Address>) {
+    let mut taken = None;
+    let attempt = match form {
+        Form::KruisePath => headers.with(":path", |path| kruise::path(path, config, &mut taken)),
+        Form::KruiseHeader => kruise::header(headers, config, &mut taken),
+        Form::OpenSandboxHeader => opensandbox::header(headers, config, &mut taken),
+        Form::AgentSandboxHeader => agent_sandbox::header(headers, config, &mut taken),
+        // A host is read by `host`.
+        Form::KruiseHost | Form::OpenSandboxHost => Attempt::Absent(Absence::NoHost),
+        Form::OpenSandboxPath => headers.with(":path", |path| opensandbox::path(path, config, &mut taken)),
+    };
+    (attempt, taken)
+}
+
+/// Beside an address another one has to be the same.
+fn compare(step: Step, taken: Option<&Address>) -> Step {
+    let (StepOutcome::Addressed(address), Some(taken)) = (&step.outcome, taken) else { return step };
+    let agrees = taken.agrees_with(address);
+    beside(step.form, agrees, &step.reason, taken)
+}
+
+fn beside(form: Form, agrees: bool, names: &str, taken: &Address) -> Step {
+    let taken = taken.form().as_str();
+    let (outcome, reason) = if agrees {
+        (StepOutcome::Agrees, format!("{names}: the same as in {taken}"))
+    } else {
+        (StepOutcome::Conflicting, format!("{names}: not what {taken} names"))
+    };
+    Step { form, outcome, reason }
+}
+
+/// One of the two host forms, which read one text.
+fn host<H: Headers + ?Sized>(
+    form: Form,
+    headers: &H,
+    config: &FilterConfig,
+    taken: Option<&Address>,
+) -> Step {
+    headers.with(&config.host_header, |value| {
+        let readings = Readings::of(value, config);
+        let (own, other) = match form {
+            Form::KruiseHost => (&readings.kruise, &readings.opensandbox),
+            _ => (&readings.opensandbox, &readings.kruise),
+        };
+        if readings.good().next().is_some() && is_repeated_host(headers, config) {
+            return describe(form, Attempt::Malformed(Part::Repeated), None, config);
+        }
+        let reading = match own {
+            Ok(reading) => reading,
+            Err(NoReading::Absent(absence)) => {
+                return describe(form, Attempt::Absent(*absence), None, config);
+            }
+            // A wrong part is passed over beside a good reading or another address.
+            Err(NoReading::Malformed(part)) => {
+                let mut step = describe(form, Attempt::Malformed(*part), None, config);
+                if other.is_ok() || taken.is_some() {
+                    step.outcome = StepOutcome::Absent;
+                }
+                return step;
+            }
+        };
+        let names = format!("sandbox {}, port {}", String::from_utf8_lossy(reading.id), reading.port);
+        match taken {
+            None => {
+                let mut address = None;
+                let (_, attempt) = readings.attempt(&mut address);
+                describe(form, attempt, address, config)
+            }
+            Some(taken) if taken.form() == Form::KruiseHost => match taken.other_reading() {
+                Some(alternative) => Step {
+                    form,
+                    outcome: StepOutcome::Alternative(Box::new(alternative)),
+                    reason: format!("or {names}: the table decides which one is meant"),
+                },
+                None => beside(form, true, &names, taken),
+            },
+            Some(taken) => match conflict(taken, &readings) {
+                // Told once, by the form that the refusal names.
+                Some(other) if other == form => beside(form, false, &names, taken),
+                _ if taken.agrees_with_host(reading) => beside(form, true, &names, taken),
+                _ => Step {
+                    form,
+                    outcome: StepOutcome::Absent,
+                    reason: format!("{names}, but the other host form names the same as the address"),
+                },
+            },
+        }
+    })
+}
+
+fn describe(form: Form, attempt: Attempt, address: Option<Address>, config: &FilterConfig) -> Step {
+    let (outcome, reason) = match (attempt, address) {
+        (Attempt::Absent(Absence::Off), _) => (StepOutcome::Off, "switched off in the config".into()),
+        (Attempt::Absent(absence), _) => (StepOutcome::Absent, missing(form, absence, config)),
+        (Attempt::Reserved, _) => {
             (StepOutcome::Reserved, "/kruise/api is the manager's API and never a sandbox".into())
         }
-        Attempt::Malformed(part) => {
+        (Attempt::Malformed(part), _) => {
             let reason =
                 format!("the shape is there, but not a valid {}: {}", part.as_str(), part.expectation());
             (StepOutcome::Malformed(part), reason.trim_end_matches('.').into())
         }
-        Attempt::Addressed(address) => {
+        // Nothing was taken before it, so there is nothing to be in conflict with.
+        (Attempt::Addressed | Attempt::Conflicting(_), None) => {
+            (StepOutcome::Absent, "nothing to take".into())
+        }
+        (Attempt::Addressed | Attempt::Conflicting(_), Some(address)) => {
             let path = if address.rewrites_path() { ", and the prefix leaves the path" } else { "" };
             let reason = format!("sandbox {}, port {}{path}", address.id(), address.port());
             (StepOutcome::Addressed(Box::new(address)), reason)

@@ -1,8 +1,9 @@
 //! What a request addresses, what is decided about it, and what is answered.
 //!
-//! The steps of one request, in order: [`recognise`] reads the address from path, headers or host; [`decide`] looks it
-//! up in the route table and says forward or refuse; [`reply`] words a refusal for the client. Nothing here does I/O,
-//! knows Envoy, or panics on any input. `recognise` and `decide` do not allocate; `reply` and [`explain`] do.
+//! The steps of one request, in order: [`recognise`] reads the address from path, headers or host; [`settle`] chooses
+//! between the readings of a host that has two; [`decide`] looks the address up in the route table and says forward or
+//! refuse; [`reply`] words a refusal for the client. Nothing here does I/O, knows Envoy, or panics on any input.
+//! `recognise`, `settle` and `decide` do not allocate; `reply` and [`explain`] do.
 //!
 //! Everything a client sends is bytes of its choosing: it is checked before it is stored, an [`Address`] holds only
 //! valid parts, and no client bytes other than a valid ID appear in a reply.
@@ -10,6 +11,7 @@
 
 mod address;
 mod config;
+mod connections;
 mod decide;
 mod explain;
 mod headers;
@@ -21,8 +23,9 @@ mod upstream;
 pub use crate::{
     address::{Address, Dialect, Form, Part},
     config::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed, Upstream},
-    decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide},
-    explain::{Step, StepOutcome, explain},
+    connections::{ConnectionsConfig, ConnectionsError},
+    decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, has_refused_method, settle},
+    explain::{Step, StepOutcome, concluded, explain},
     headers::Headers,
     recognise::{Recognition, recognise},
     reply::{Escaped, Media, Reply, preferred_media, reply},

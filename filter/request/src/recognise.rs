@@ -1,11 +1,16 @@
 //! Which sandbox a request addresses.
 //!
-//! The forms are tried in the order of [`Form`]. The first whose *shape* is there wins: if one of its parts is then
+//! The forms are tried in the order of [`Form`]. The first whose *shape* is there is the address: if one of its parts is
 //! wrong, the request is malformed, and no later form gets a say. Otherwise a client could steer a request past a check
 //! by spoiling the part that was checked.
 //!
-//! A form costs as few header reads as it can: switched-off forms read nothing, and the two path forms share one read of
-//! `:path`, the two host forms one read of the host.
+//! Every other form that is there must name the same sandbox and port, or the request is refused: a browser takes what it
+//! gets for the content of the host it asked, and a script of one sandbox must not run in the origin of another. Two kinds
+//! of text name nothing beside an address: a path that has the shape of the last form, which any application's path may
+//! have, and a host that has the shape of a host form with a part that cannot be.
+//!
+//! A form costs as few header reads as it can: switched-off forms read nothing, and the two host forms share one read of
+//! the host.
 
 pub(crate) mod agent_sandbox;
 pub(crate) mod host;
@@ -14,7 +19,11 @@ pub(crate) mod opensandbox;
 #[cfg(test)]
 mod tests;
 
+use sandgate_routes::is_valid_id;
+
+use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Headers, Part};
+use host::Readings;
 
 /// What [`recognise`] found.
 // Boxing the address would put an allocation on every request.
@@ -32,17 +41,26 @@ pub enum Recognition {
         /// The part that is wrong.
         part: Part,
     },
+    /// Two forms are there and name different sandboxes, or different ports.
+    Conflicting {
+        /// The form that would be the address.
+        taken: Form,
+        /// The form that says otherwise.
+        other: Form,
+    },
 }
 
-/// What came of trying one form.
-#[allow(clippy::large_enum_variant)]
-#[derive(Debug)]
+/// What came of trying one form. An address itself is written to where it is kept: it is long, and every request has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Absent(Absence),
     /// The manager's own API: settles the request as not addressed to any sandbox.
     Reserved,
-    Addressed(Address),
+    /// It is the address now, or names the same.
+    Addressed,
     Malformed(Part),
+    /// It names another sandbox or port than the address, which has this form.
+    Conflicting(Form),
 }
 
 /// Why a form is not there.
@@ -59,61 +77,87 @@ pub(crate) enum Absence {
     PlainLabel,
 }
 
-impl From<Result<Address, Part>> for Attempt {
-    fn from(result: Result<Address, Part>) -> Self {
-        result.map_or_else(Self::Malformed, Self::Addressed)
+/// Takes an address, or compares it with the one that was taken before. Of several wrong parts, the ID is named first.
+#[inline]
+pub(crate) fn offer(
+    taken: &mut Option<Address>,
+    form: Form,
+    id: &[u8],
+    port: Result<AskedPort, Part>,
+    cut: usize,
+) -> Attempt {
+    if !is_valid_id(id) {
+        return Attempt::Malformed(Part::Id);
     }
-}
-
-impl Attempt {
-    fn settle(self, form: Form) -> Option<Recognition> {
-        match self {
-            Self::Absent(_) => None,
-            Self::Reserved => Some(Recognition::Unaddressed),
-            Self::Addressed(address) => Some(Recognition::Addressed(address)),
-            Self::Malformed(part) => Some(Recognition::Malformed { form, part }),
+    match (port, &taken) {
+        (Err(part), _) => Attempt::Malformed(part),
+        (Ok(port), None) => {
+            *taken = Some(Address::of_valid(id, form, port, cut));
+            Attempt::Addressed
         }
+        (Ok(port), Some(earlier)) if earlier.names(form, id, port) => Attempt::Addressed,
+        (Ok(_), Some(earlier)) => Attempt::Conflicting(earlier.form()),
     }
 }
 
 /// Reads the address of a request. Never allocates, never panics.
 pub fn recognise<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Recognition {
-    let (first, last) = paths(headers, config);
-    first
-        .settle(Form::KruisePath)
-        .or_else(|| kruise::header(headers, config).settle(Form::KruiseHeader))
-        .or_else(|| opensandbox::header(headers, config).settle(Form::OpenSandboxHeader))
-        .or_else(|| agent_sandbox::header(headers, config).settle(Form::AgentSandboxHeader))
-        .or_else(|| hosts(headers, config))
-        .or_else(|| last.settle(Form::OpenSandboxPath))
-        .unwrap_or(Recognition::Unaddressed)
+    let mut taken = None;
+    match forms(headers, config, &mut taken) {
+        Err((_, Attempt::Absent(_) | Attempt::Reserved | Attempt::Addressed)) => Recognition::Unaddressed,
+        Err((form, Attempt::Malformed(part))) => Recognition::Malformed { form, part },
+        Err((other, Attempt::Conflicting(taken))) => Recognition::Conflicting { taken, other },
+        Ok(()) => taken.map_or(Recognition::Unaddressed, Recognition::Addressed),
+    }
 }
 
-/// The first and the last form: both are in the path, which is read once.
-fn paths<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> (Attempt, Attempt) {
-    if !config.kruise.path && !config.opensandbox.path {
-        return (Attempt::Absent(Absence::Off), Attempt::Absent(Absence::Off));
+/// Tries the forms, up to one that ends it.
+fn forms<H: Headers + ?Sized>(
+    headers: &H,
+    config: &FilterConfig,
+    taken: &mut Option<Address>,
+) -> Result<(), (Form, Attempt)> {
+    let go_on = |form, attempt| match attempt {
+        Attempt::Absent(_) | Attempt::Addressed => Ok(()),
+        Attempt::Reserved | Attempt::Malformed(_) | Attempt::Conflicting(_) => Err((form, attempt)),
+    };
+    if config.kruise.path {
+        go_on(Form::KruisePath, headers.with(":path", |path| kruise::path(path, config, taken)))?;
     }
-    headers.with(":path", |path| {
-        let first = kruise::path(path, config);
-        let last = match first {
-            Attempt::Absent(_) => opensandbox::path(path, config),
-            // Never looked at: the first form has settled it.
-            _ => Attempt::Absent(Absence::NotIdAndPort),
-        };
-        (first, last)
-    })
+    go_on(Form::KruiseHeader, kruise::header(headers, config, taken))?;
+    go_on(Form::OpenSandboxHeader, opensandbox::header(headers, config, taken))?;
+    go_on(Form::AgentSandboxHeader, agent_sandbox::header(headers, config, taken))?;
+    if config.kruise.host || config.opensandbox.host {
+        let (form, attempt) = headers.with(&config.host_header, |value| {
+            let readings = Readings::of(value, config);
+            if readings.good().next().is_some() && is_repeated_host(headers, config) {
+                return (Form::KruiseHost, Attempt::Malformed(Part::Repeated));
+            }
+            match &taken {
+                None => readings.attempt(taken),
+                Some(address) => match conflict(address, &readings) {
+                    Some(form) => (form, Attempt::Conflicting(address.form())),
+                    None => (Form::KruiseHost, Attempt::Addressed),
+                },
+            }
+        });
+        go_on(form, attempt)?;
+    }
+    if taken.is_none() && config.opensandbox.path {
+        go_on(Form::OpenSandboxPath, headers.with(":path", |path| opensandbox::path(path, config, taken)))?;
+    }
+    Ok(())
 }
 
-fn hosts<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Option<Recognition> {
-    if !config.kruise.host && !config.opensandbox.host {
-        return None;
-    }
-    headers.with(&config.host_header, |value| {
-        kruise::host(value, config)
-            .settle(Form::KruiseHost)
-            .or_else(|| opensandbox::host(value, config).settle(Form::OpenSandboxHost))
-    })
+/// The form in which the host names another sandbox than the address, if it does. One of its readings has to agree.
+pub(crate) fn conflict(address: &Address, readings: &Readings<'_>) -> Option<Form> {
+    let first = readings.good().next()?;
+    (!readings.good().any(|reading| address.agrees_with_host(reading))).then_some(first.form)
+}
+
+/// Envoy joins several `Host` headers into one value, which is no host; of any other header they are apart.
+pub(crate) fn is_repeated_host<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> bool {
+    config.host_header != ":authority" && headers.repeats(&config.host_header)
 }
 
 /// A port in canonical decimal, 1 to 65535.
@@ -126,8 +170,12 @@ pub(crate) fn parse_port(digits: &[u8]) -> Result<u16, Part> {
 }
 
 /// A port header, or the default where it is not sent.
-fn port_header<H: Headers + ?Sized>(headers: &H, name: &str, default: u16) -> Result<u16, Part> {
-    headers.with(name, |value| value.map_or(Ok(default), parse_port))
+fn port_header<H: Headers + ?Sized>(headers: &H, name: &str, default: u16) -> Result<AskedPort, Part> {
+    headers.with(name, |value| match value {
+        None => Ok(AskedPort { number: default, is_default: true }),
+        Some(_) if headers.repeats(name) => Err(Part::Repeated),
+        Some(digits) => parse_port(digits).map(AskedPort::from),
+    })
 }
 
 pub(crate) fn is_digits(bytes: &[u8]) -> bool {

@@ -1,7 +1,11 @@
 //! The answer to a request that is not forwarded.
 //!
-//! Programs get JSON with the keys `code`, `reason`, `sandbox`, `state` and `message`; a browser that navigates gets a
-//! small page that says the same, and a gRPC client a status with the message. The only client bytes in either are a valid ID. Tokens are not even at hand here.
+//! Programs get JSON with the keys `code`, `reason`, `sandbox`, `state` and `message`, and beside them `sandboxId` and
+//! `port` as E2B's own proxy has them; a browser that navigates gets a small page that says the same, and a gRPC client a
+//! status with the message. The only client bytes in either are a valid ID and a port. Tokens are not even at hand here.
+//!
+//! E2B's SDK reads the words of a 502: `was not found` means to it that the sandbox is not running any more, and `port is
+//! not open` that it runs and has to be waited for. The messages below have these words where they are true.
 
 mod page;
 #[cfg(test)]
@@ -11,7 +15,7 @@ pub use page::Escaped;
 use sandgate_routes::State;
 use serde::Serialize;
 
-use crate::{Address, Dialect, Headers, Refusal, decide::token_header};
+use crate::{Address, Headers, Refusal};
 
 /// How a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +58,11 @@ impl Reply {
             "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         ));
         let retry = self.retry_after.map(|seconds| ("retry-after", seconds));
+        // What a 405 has to have.
+        let allow = (self.status == 405).then_some(("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
         // Without it Envoy tells a gRPC client that all went well.
         let grpc = (self.media == Media::Grpc).then_some(("grpc-status", self.grpc_status));
-        always.into_iter().chain(policy).chain(retry).chain(grpc)
+        always.into_iter().chain(policy).chain(retry).chain(allow).chain(grpc)
     }
 }
 
@@ -97,6 +103,9 @@ struct Body<'a> {
     code: u16,
     reason: &'static str,
     sandbox: Option<&'a str>,
+    #[serde(rename = "sandboxId")]
+    sandbox_id: Option<&'a str>,
+    port: Option<u16>,
     state: Option<&'static str>,
     message: &'a str,
 }
@@ -109,11 +118,13 @@ pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply
     };
     let status = refusal.status(dialect);
     let details = refusal.details();
-    let (title, message) = words(refusal, dialect, address.map(Address::port));
+    let (title, message) = words(refusal, address.map(Address::port));
     let body = Body {
         code: status,
         reason: details,
         sandbox: address.map(Address::id),
+        sandbox_id: address.map(Address::id),
+        port: address.map(Address::port),
         state: match refusal {
             Refusal::NotRunning(state) => Some(state.as_str()),
             _ => None,
@@ -140,13 +151,14 @@ pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply
 /// The gRPC status that says most nearly the same.
 fn grpc_status(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Malformed { .. } => "3",
+        Refusal::Malformed { .. } | Refusal::Conflicting { .. } | Refusal::TwoReadings => "3",
         Refusal::Unknown => "5",
+        Refusal::PortNotAllowed => "7",
         Refusal::Ambiguous => "9",
-        Refusal::Unaddressed => "12",
+        Refusal::Unaddressed | Refusal::Method => "12",
         Refusal::Panic => "13",
         Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
-        Refusal::Unauthorized => "16",
+        Refusal::Unauthorized { .. } => "16",
         Refusal::Upstream(trouble) => trouble.grpc_status(),
     }
 }
@@ -162,7 +174,7 @@ fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
 }
 
 /// A title, and what happened and what to do.
-fn words(refusal: Refusal, dialect: Option<Dialect>, port: Option<u16>) -> (&'static str, String) {
+fn words(refusal: Refusal, port: Option<u16>) -> (&'static str, String) {
     let fixed = |title, message: &str| (title, message.to_owned());
     match refusal {
         Refusal::NotReady => fixed(
@@ -172,8 +184,8 @@ fn words(refusal: Refusal, dialect: Option<Dialect>, port: Option<u16>) -> (&'st
         ),
         Refusal::Unknown => fixed(
             "No such sandbox",
-            "This gateway knows no sandbox by this address. Check the ID and the namespace; \
-             a sandbox made a moment ago may still be on its way here.",
+            "The sandbox was not found: this gateway knows no sandbox by this address. Check the ID, the namespace \
+             and the UID; a sandbox made a moment ago may still be on its way here.",
         ),
         Refusal::Ambiguous => fixed(
             "Several sandboxes have this ID",
@@ -189,16 +201,23 @@ fn words(refusal: Refusal, dialect: Option<Dialect>, port: Option<u16>) -> (&'st
                 "The sandbox is not claimed",
                 "The sandbox waits in a pool and belongs to nobody yet. Claim it, then try again.",
             ),
-            State::Paused => {
-                fixed("The sandbox is paused", "The sandbox is paused. Resume it, then try again.")
-            }
-            State::Dead => fixed("The sandbox has ended", "The sandbox has ended. Create a new one."),
+            State::Paused => fixed(
+                "The sandbox is paused",
+                "The sandbox was not found among those that run: it is paused. Resume it, then try again.",
+            ),
+            State::Unknown => fixed(
+                "The sandbox is in an unknown state",
+                "The sandbox is in a state that this gateway does not know, so it is not served.",
+            ),
+            State::Dead => fixed(
+                "The sandbox has ended",
+                "The sandbox was not found among those that run: it has ended. Create a new one.",
+            ),
         },
-        Refusal::Unauthorized => (
+        Refusal::Unauthorized { header } => (
             "Access token needed",
             format!(
-                "The access token is missing or wrong. Send the token of this sandbox in the header {}.",
-                token_header(dialect.unwrap_or(Dialect::Kruise))
+                "The access token is missing or wrong. Send the token of this sandbox in the header {header}."
             ),
         ),
         Refusal::JwtVerifierNotReady => fixed(
@@ -214,6 +233,32 @@ fn words(refusal: Refusal, dialect: Option<Dialect>, port: Option<u16>) -> (&'st
                 form.pattern(),
                 part.as_str(),
                 part.expectation()
+            ),
+        ),
+        Refusal::Conflicting { taken, other } => (
+            "Two addresses in one request",
+            format!(
+                "The request names one sandbox or port as {} ({}) and another as {} ({}). Name one only.",
+                taken.as_str(),
+                taken.pattern(),
+                other.as_str(),
+                other.pattern()
+            ),
+        ),
+        Refusal::TwoReadings => fixed(
+            "The host names two sandboxes",
+            "The host can be read with the port in front or at the end, and both readings name a sandbox that exists. \
+             Name the sandbox in a header; the gateway's operator can switch one of the host forms off.",
+        ),
+        Refusal::Method => fixed(
+            "The method is not allowed",
+            "CONNECT and TRACE are not sent to sandboxes. Use another method.",
+        ),
+        Refusal::PortNotAllowed => (
+            "The port is not allowed",
+            format!(
+                "This gateway's config does not let requests through to {}. Use another port, or ask its operator.",
+                port.map_or_else(|| "this port".to_owned(), |port| format!("port {port}"))
             ),
         ),
         Refusal::Unaddressed => fixed(

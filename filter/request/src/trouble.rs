@@ -23,11 +23,25 @@ pub enum Trouble {
     NotAddedInTime,
     /// Envoy's route points at a cluster that is not Sandgate's.
     NoCluster,
+    /// The sandbox answered with a status outside 200 to 599, or switched protocols without being asked.
+    BadStatus,
+    /// The request has passed a gateway before, or the sandbox's address is the gateway's own.
+    Loop,
+    /// One client has as many requests to the sandbox in flight as one may have.
+    ClientTooManyRequests,
+    /// One client has as many connections to the sandbox in use as one may have.
+    ClientTooManyConnections,
+    /// One client holds as many ports of the sandbox as one may have.
+    ClientTooManyPorts,
+    /// The gateway has as many hosts as it may, all of them in use.
+    TooManyHosts,
+    /// As many requests as the gateway may hold wait for their hosts.
+    TooManyHeld,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::Gone,
         Self::PortClosed,
         Self::ConnectTimeout,
@@ -37,16 +51,25 @@ impl Trouble {
         Self::TooManyConnections,
         Self::NotAddedInTime,
         Self::NoCluster,
+        Self::BadStatus,
+        Self::Loop,
+        Self::ClientTooManyRequests,
+        Self::ClientTooManyConnections,
+        Self::ClientTooManyPorts,
+        Self::TooManyHosts,
+        Self::TooManyHeld,
     ];
 
     /// The HTTP status, the same in every dialect.
     pub(crate) fn status(self) -> u16 {
         match self {
-            Self::Gone | Self::NotAddedInTime => 503,
-            Self::PortClosed | Self::ConnectFailed => 502,
+            Self::Gone | Self::NotAddedInTime | Self::TooManyHosts | Self::TooManyHeld => 503,
+            Self::PortClosed | Self::ConnectFailed | Self::BadStatus => 502,
             Self::ConnectTimeout => 504,
             Self::TooManyPorts | Self::TooManyRequests | Self::TooManyConnections => 429,
+            Self::ClientTooManyRequests | Self::ClientTooManyConnections | Self::ClientTooManyPorts => 429,
             Self::NoCluster => 500,
+            Self::Loop => 508,
         }
     }
 
@@ -61,6 +84,13 @@ impl Trouble {
             Self::TooManyConnections => "sandbox_too_many_connections",
             Self::NotAddedInTime => "sandbox_wait_timeout",
             Self::NoCluster => "no_sandbox_cluster",
+            Self::ClientTooManyRequests => "client_too_many_requests",
+            Self::ClientTooManyConnections => "client_too_many_connections",
+            Self::ClientTooManyPorts => "client_too_many_ports",
+            Self::TooManyHosts => "gateway_too_many_hosts",
+            Self::TooManyHeld => "gateway_too_many_held",
+            Self::BadStatus => "sandbox_bad_status",
+            Self::Loop => "routing_loop",
         }
     }
 
@@ -69,7 +99,9 @@ impl Trouble {
         match self {
             Self::ConnectTimeout => "4",
             Self::TooManyPorts | Self::TooManyRequests | Self::TooManyConnections => "8",
-            Self::NoCluster => "13",
+            Self::ClientTooManyRequests | Self::ClientTooManyConnections | Self::ClientTooManyPorts => "8",
+            Self::TooManyHosts | Self::TooManyHeld => "14",
+            Self::NoCluster | Self::BadStatus | Self::Loop => "13",
             Self::Gone | Self::PortClosed | Self::ConnectFailed | Self::NotAddedInTime => "14",
         }
     }
@@ -77,9 +109,15 @@ impl Trouble {
     /// Seconds, where waiting is what helps.
     pub(crate) fn retry_after(self) -> Option<&'static str> {
         match self {
-            Self::TooManyPorts | Self::TooManyRequests | Self::TooManyConnections | Self::NotAddedInTime => {
-                Some("1")
-            }
+            Self::TooManyPorts
+            | Self::TooManyRequests
+            | Self::TooManyConnections
+            | Self::ClientTooManyRequests
+            | Self::ClientTooManyConnections
+            | Self::ClientTooManyPorts
+            | Self::NotAddedInTime
+            | Self::TooManyHosts
+            | Self::TooManyHeld => Some("1"),
             _ => None,
         }
     }
@@ -95,7 +133,8 @@ impl Trouble {
             Self::PortClosed => (
                 "The port is closed",
                 format!(
-                    "The sandbox is running, but nothing in it listens on {port}. Start the server, then try again."
+                    "The sandbox is running but port is not open: nothing in it listens on {port}. Start the server, \
+                     then try again."
                 ),
             ),
             Self::ConnectTimeout => (
@@ -118,6 +157,26 @@ impl Trouble {
                 "Too many connections",
                 "As many connections to this sandbox as this gateway allows are in use. Try again in a moment.".to_owned(),
             ),
+            Self::ClientTooManyRequests => (
+                "Too many requests",
+                "As many requests of this client to this sandbox as this gateway allows are under way. Try again in a moment.".to_owned(),
+            ),
+            Self::ClientTooManyConnections => (
+                "Too many connections",
+                "As many connections of this client to this sandbox as this gateway allows are in use. Try again in a moment.".to_owned(),
+            ),
+            Self::ClientTooManyPorts => (
+                "Too many ports",
+                "This client has as many ports of this sandbox in use as this gateway allows. Try again in a moment.".to_owned(),
+            ),
+            Self::TooManyHosts => (
+                "The gateway is full",
+                "This gateway speaks to as many sandboxes as it may. Try again in a moment.".to_owned(),
+            ),
+            Self::TooManyHeld => (
+                "The gateway is busy",
+                "As many requests as this gateway may hold wait for their sandboxes. Try again in a moment.".to_owned(),
+            ),
             Self::NotAddedInTime => (
                 "The gateway is busy",
                 "The gateway did not get ready to speak to this sandbox in time. Try again in a moment.".to_owned(),
@@ -126,6 +185,19 @@ impl Trouble {
                 "The gateway is set up wrongly",
                 "The gateway's route leads to a cluster that is not Sandgate's, so the request went nowhere. \
                  Please tell the gateway's operator."
+                    .to_owned(),
+            ),
+            Self::BadStatus => (
+                "The sandbox's answer is not valid",
+                format!(
+                    "The server on {port} answered with a status outside 200 to 599, or switched protocols without \
+                     having been asked to."
+                ),
+            ),
+            Self::Loop => (
+                "The request goes in a circle",
+                "This request has passed this gateway before, or the sandbox's address is the gateway's own. It was \
+                 not sent on."
                     .to_owned(),
             ),
         }

@@ -15,6 +15,8 @@ use crate::MAX_CONFIG;
 const MAX_IDLE_SECONDS: u64 = 86_400;
 const MAX_PORTS: u64 = 65_535;
 const MAX_WAIT_MILLISECONDS: u64 = 600_000;
+const MAX_HOSTS: u64 = 1_000_000;
+const MAX_HELD: u64 = 1_000_000;
 
 /// Why a config was refused: the key, what was expected, what was found. Trying again does not help.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +53,12 @@ struct RawUpstream {
     /// How long a request may wait until Envoy has taken the sandbox's address.
     #[schemars(range(min = 1, max = MAX_WAIT_MILLISECONDS))]
     max_wait_milliseconds: u64,
+    /// How many ports of all sandboxes the gateway may have as hosts, over all its clusters. Over it unused ones are let go, and where there are none the answer is 503.
+    #[schemars(range(min = 1, max = MAX_HOSTS))]
+    max_hosts: u64,
+    /// How many requests the gateway may hold until their hosts are there, over all its clusters; one more is answered with 503.
+    #[schemars(range(min = 1, max = MAX_HELD))]
+    max_held_requests: u64,
     /// Requests in flight when their sandbox pauses or changes its address.
     on_pause: Ending,
     /// Requests in flight when their sandbox is deleted, or replaced by another of its name.
@@ -91,6 +99,8 @@ impl Default for RawUpstream {
             idle_seconds: 60,
             max_ports_per_sandbox: 64,
             max_wait_milliseconds: 5_000,
+            max_hosts: 200_000,
+            max_held_requests: 20_000,
             on_pause: Ending::Finish,
             on_delete: Ending::End,
             shares_connections: false,
@@ -141,6 +151,10 @@ pub struct UpstreamConfig {
     pub max_ports: usize,
     /// How long a request may wait for its host.
     pub max_wait: Duration,
+    /// How many hosts the gateway may have.
+    pub max_hosts: usize,
+    /// How many requests the gateway may hold.
+    pub max_held: usize,
     /// Requests in flight when the sandbox pauses or moves.
     pub on_pause: Ending,
     /// Requests in flight when the sandbox is gone.
@@ -187,6 +201,8 @@ impl UpstreamConfig {
         let idle = in_range("idle-seconds", raw.idle_seconds, MAX_IDLE_SECONDS)?;
         let ports = in_range("max-ports-per-sandbox", raw.max_ports_per_sandbox, MAX_PORTS)?;
         let wait = in_range("max-wait-milliseconds", raw.max_wait_milliseconds, MAX_WAIT_MILLISECONDS)?;
+        let hosts = in_range("max-hosts", raw.max_hosts, MAX_HOSTS)?;
+        let held = in_range("max-held-requests", raw.max_held_requests, MAX_HELD)?;
         let tls = raw
             .tls
             .into_iter()
@@ -197,6 +213,8 @@ impl UpstreamConfig {
             idle: Duration::from_secs(idle),
             max_ports: usize::try_from(ports).unwrap_or(usize::MAX),
             max_wait: Duration::from_millis(wait),
+            max_hosts: usize::try_from(hosts).unwrap_or(usize::MAX),
+            max_held: usize::try_from(held).unwrap_or(usize::MAX),
             on_pause: raw.on_pause,
             on_delete: raw.on_delete,
             shares_connections: raw.shares_connections,

@@ -1,12 +1,15 @@
 //! The request path makes no allocation of its own: from the headers to the decision and the upstream address.
 
-use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise};
+use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise, settle};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};
 
 #[test]
 fn recognising_and_deciding_allocate_nothing() {
-    let config = FilterConfig::parse(br#"{"enable-auth":true,"domains":["example.com","localhost"]}"#)
-        .expect("the config is valid");
+    let config = FilterConfig::parse(
+        br#"{"enable-auth":true,"domains":["example.com","localhost"],
+          "dialects":{"kruise":{"path":true},"opensandbox":{"path":true}},"allowed-ports":["1-65535"]}"#,
+    )
+    .expect("the config is valid");
     let (writer, reader) = RouteTable::new(Limits::default());
     for (id, state) in [("default--demo", State::Running), ("default--asleep", State::Paused)] {
         let name = id.trim_start_matches("default--");
@@ -20,14 +23,16 @@ fn recognising_and_deciding_allocate_nothing() {
             ip: Some([127, 0, 0, 1].into()),
             token: Some(Secret::new("s3cret")),
             require_traffic_auth: false,
-            clash: Clash::NewestServes,
+            clash: Clash::Rank,
+            created: None,
+            ip_is_claimed: false,
         });
         assert!(outcome.is_applied());
     }
     writer.set_ready();
     let token = ("x-access-token", "s3cret");
     let long = "a".repeat(4096);
-    let requests: [(&str, Vec<(&str, &str)>); 12] = [
+    let requests: [(&str, Vec<(&str, &str)>); 15] = [
         ("forward", vec![(":path", "/kruise/default--demo/80/x"), token]),
         ("forward", vec![("e2b-sandbox-id", "default--demo"), ("e2b-sandbox-port", "80"), token]),
         ("forward", vec![(":path", "/"), (":authority", "80-default--demo.example.com:8080"), token]),
@@ -38,6 +43,16 @@ fn recognising_and_deciding_allocate_nothing() {
             vec![("opensandbox-ingress-to", "default--demo-80"), ("opensandbox-secure-access", "s3cret")],
         ),
         ("forward", vec![(":path", "/default--demo/80/x"), ("opensandbox-secure-access", "s3cret")]),
+        (
+            "forward",
+            vec![
+                ("e2b-sandbox-id", "default--demo"),
+                (":authority", "49983-default--demo.example.com"),
+                token,
+            ],
+        ),
+        ("conflicting", vec![("e2b-sandbox-id", "default--demo"), (":authority", "80-other.example.com")]),
+        ("refuse", vec![(":authority", "80-nobody-3000.example.com")]),
         ("refuse", vec![("e2b-sandbox-id", "default--demo")]),
         ("refuse", vec![("e2b-sandbox-id", "default--asleep")]),
         ("refuse", vec![("e2b-sandbox-id", "nobody")]),
@@ -47,9 +62,10 @@ fn recognising_and_deciding_allocate_nothing() {
     for (expected, headers) in &requests {
         let headers = headers.as_slice();
         let serve = || match recognise(headers, &config) {
-            Recognition::Addressed(address) => {
+            Recognition::Addressed(mut address) => {
                 let ready = reader.is_ready();
                 let table = reader.pin();
+                assert_eq!(settle(&mut address, &table), Ok(()));
                 match decide(&address, &table, ready, headers, &config) {
                     Decision::Forward(route) => {
                         assert!(!route.authority(address.port()).as_str().is_empty());
@@ -59,6 +75,7 @@ fn recognising_and_deciding_allocate_nothing() {
                 }
             }
             Recognition::Malformed { .. } => "malformed",
+            Recognition::Conflicting { .. } => "conflicting",
             Recognition::Unaddressed => "unaddressed",
         };
         // The first look at the table sets this thread up; no request pays for that.

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use sandgate_request::{
-    Address, FilterConfig, Form, Headers, Media, Recognition, Refusal, StepOutcome, explain, preferred_media,
+    Address, FilterConfig, Form, Headers, Media, Recognition, Refusal, concluded, explain, preferred_media,
     recognise, reply,
 };
 use sandgate_routes::is_valid_id;
@@ -77,22 +77,13 @@ proptest! {
     #[test]
     fn whatever_is_recognised_is_valid_and_explained_alike(headers in request(), config in config()) {
         let found = recognise(headers.as_slice(), &config);
-        let settled = explain(headers.as_slice(), &config)
-            .into_iter()
-            .find(|step| !matches!(step.outcome, StepOutcome::Off | StepOutcome::Absent));
-        match (&found, settled.map(|step| (step.form, step.outcome))) {
-            (Recognition::Addressed(address), Some((form, StepOutcome::Addressed(explained)))) => {
-                prop_assert_eq!(address, &*explained);
-                prop_assert_eq!(address.form(), form);
+        prop_assert_eq!(&found, &concluded(&explain(headers.as_slice(), &config)));
+        if let Recognition::Addressed(address) = found {
+            for address in [address.other_reading(), Some(address)].into_iter().flatten() {
                 prop_assert!(is_valid_id(address.id().as_bytes()));
                 prop_assert!(address.port() != 0);
-                prop_assert_eq!(address.object().is_some(), form == Form::AgentSandboxHeader);
+                prop_assert_eq!(address.object().is_some(), address.form() == Form::AgentSandboxHeader);
             }
-            (Recognition::Malformed { form, part }, Some((explained, StepOutcome::Malformed(wrong)))) => {
-                prop_assert_eq!((*form, *part), (explained, wrong));
-            }
-            (Recognition::Unaddressed, None | Some((Form::KruisePath, StepOutcome::Reserved))) => {}
-            other => prop_assert!(false, "recognised and explained differ: {:?}", other),
         }
     }
 
@@ -154,6 +145,7 @@ proptest! {
         let (refusal, address) = match recognise(headers.as_slice(), &FilterConfig::default()) {
             Recognition::Addressed(address) => (Refusal::Unknown, Some(address)),
             Recognition::Malformed { form, part } => (Refusal::Malformed { form, part }, None),
+            Recognition::Conflicting { taken, other } => (Refusal::Conflicting { taken, other }, None),
             Recognition::Unaddressed => (Refusal::Unaddressed, None),
         };
         let answer = reply(refusal, address.as_ref(), media);

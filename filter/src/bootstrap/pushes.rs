@@ -2,10 +2,10 @@
 //!
 //! The receiver counts for itself; when the gauges are brought up to date, each counter of Envoy's is raised by what has come since.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyCounterId, EnvoyGaugeId};
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId};
 use sandgate_watch::RefreshStatus;
+
+use super::counter::Counter;
 
 type Read = fn(&RefreshStatus) -> u64;
 
@@ -23,17 +23,10 @@ const COUNTERS: [(&str, Read); 10] = [
     ("refresh_batches", |status| status.batches),
 ];
 
-struct Counter {
-    id: EnvoyCounterId,
-    read: Read,
-    /// What Envoy has been told. Only the main thread tells.
-    told: AtomicU64,
-}
-
 pub(super) struct PushMetrics {
     up: EnvoyGaugeId,
     connections: EnvoyGaugeId,
-    counters: Vec<Counter>,
+    counters: Vec<(Counter, Read)>,
 }
 
 impl PushMetrics {
@@ -41,27 +34,23 @@ impl PushMetrics {
     pub(super) fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig) -> Result<Self, &'static str> {
         let [up, connections] = ["refresh_up", "refresh_connections"]
             .map(|name: &'static str| envoy.define_gauge(name).map_err(|_| name));
-        let counters: Result<_, &'static str> = COUNTERS
-            .into_iter()
-            .map(|(name, read)| {
-                let id = envoy.define_counter(name).map_err(|_| name)?;
-                Ok(Counter { id, read, told: AtomicU64::new(0) })
-            })
-            .collect();
+        let counters: Result<_, &'static str> =
+            COUNTERS.into_iter().map(|(name, read)| Ok((Counter::define(envoy, name)?, read))).collect();
         Ok(Self { up: up?, connections: connections?, counters: counters? })
     }
 
-    pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, status: &RefreshStatus) {
-        let up = status.listening.is_some() && status.error.is_none();
+    pub(super) fn set(
+        &self,
+        envoy: &dyn EnvoyBootstrapExtensionConfig,
+        status: &RefreshStatus,
+        thread_up: bool,
+    ) {
+        let up = thread_up && status.listening.is_some() && status.error.is_none();
         // The only failure is an unknown id, and ids come from `define`.
         let _ = envoy.set_gauge(self.up, u64::from(up));
         let _ = envoy.set_gauge(self.connections, status.connections);
-        for counter in &self.counters {
-            let now = (counter.read)(status);
-            let more = now.saturating_sub(counter.told.swap(now, Ordering::Relaxed));
-            if more > 0 {
-                let _ = envoy.increment_counter(counter.id, more);
-            }
+        for (counter, read) in &self.counters {
+            counter.set(envoy, read(status));
         }
     }
 }

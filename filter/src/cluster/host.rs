@@ -1,13 +1,20 @@
-//! One host, as the main thread and the workers share it; the table by which a worker learns whose a host is; and what each
-//! sandbox has in use, by which the route table's writer learns whether anybody minds what becomes of it.
+//! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use foldhash::fast::{FixedState, RandomState};
+use foldhash::fast::RandomState;
 
+use super::client::Client;
 use super::key::Key;
+use super::usage::Usage;
+
+/// The phases of a host, in order.
+const OPEN: u8 = 0;
+const CLOSING: u8 = 1;
+const REMOVED: u8 = 2;
+
+static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A port of one sandbox identity that Envoy has as a host. It belongs to that identity for as long as it lives.
 ///
@@ -16,8 +23,12 @@ use super::key::Key;
 pub(crate) struct Host {
     key: Key,
     identity: u64,
+    /// Its number among all hosts of the process.
+    number: u64,
     usage: Arc<Usage>,
-    closing: AtomicBool,
+    /// Who asked for it first, where that matters.
+    opened_by: Option<Client>,
+    phase: AtomicU8,
     used: AtomicBool,
     /// How often in a row nobody had used it when the main thread asked.
     quiet: AtomicU8,
@@ -29,12 +40,33 @@ impl Host {
         Self {
             key,
             identity,
+            number: MADE.fetch_add(1, Ordering::Relaxed) + 1,
             usage,
-            closing: AtomicBool::new(false),
+            opened_by: None,
+            phase: AtomicU8::new(OPEN),
             used: AtomicBool::new(true),
             quiet: AtomicU8::new(0),
             in_flight: AtomicU32::new(0),
         }
+    }
+
+    /// The same, asked for by this client.
+    #[must_use]
+    pub(crate) fn opened_by(self, client: Option<Client>) -> Self {
+        Self { opened_by: client, ..self }
+    }
+
+    pub(crate) fn opener(&self) -> Option<Client> {
+        self.opened_by
+    }
+
+    /// How many hosts have been made so far: those that are made later have a higher [number](Self::number).
+    pub(crate) fn made() -> u64 {
+        MADE.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     pub(crate) fn key(&self) -> Key {
@@ -51,13 +83,22 @@ impl Host {
 
     /// Whether it takes no new requests.
     pub(crate) fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
+        self.phase.load(Ordering::Acquire) != OPEN
     }
 
     /// From now on it takes no new requests. What a worker was about to do when this is called is done with once the
     /// worker has passed the next barrier.
     pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.phase.fetch_max(CLOSING, Ordering::AcqRel);
+    }
+
+    /// Whether Envoy is about to lose it, or has: a request that was let through before must not go there any more.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == REMOVED
+    }
+
+    fn remove(&self) {
+        self.phase.store(REMOVED, Ordering::Release);
     }
 
     /// A request begins.
@@ -93,81 +134,6 @@ impl Host {
     }
 }
 
-/// What one sandbox identity has in use, over all its ports and clusters.
-#[derive(Debug, Default)]
-pub(crate) struct Usage {
-    requests: AtomicU32,
-    connections: AtomicU32,
-}
-
-/// Which limit a request would have passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exceeded {
-    Requests,
-    Connections,
-}
-
-impl Usage {
-    /// Counts a request, and the connection it needs for itself if `alone`.
-    pub(crate) fn enter(&self, alone: bool, max_requests: u32, max_connections: u32) -> Result<(), Exceeded> {
-        if self.requests.fetch_add(1, Ordering::Relaxed) >= max_requests {
-            self.requests.fetch_sub(1, Ordering::Relaxed);
-            return Err(Exceeded::Requests);
-        }
-        if alone && self.connections.fetch_add(1, Ordering::Relaxed) >= max_connections {
-            self.connections.fetch_sub(1, Ordering::Relaxed);
-            self.requests.fetch_sub(1, Ordering::Relaxed);
-            return Err(Exceeded::Connections);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn leave(&self, alone: bool) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
-        if alone {
-            self.connections.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
-static USAGES: Mutex<Usages> = Mutex::new(Usages(HashMap::with_hasher(FixedState::with_seed(0))));
-
-/// The usage of an identity, one for the whole process. The identity [is minded](is_minded) for as long as it is held.
-pub(crate) fn usage(identity: u64) -> Arc<Usage> {
-    lock().of(identity)
-}
-
-/// Whether an identity has a host in some cluster, a request that waits for one, or a request in flight: whether anybody
-/// minds what becomes of it.
-///
-/// Who has just taken its usage and then finds it served in the table is told of whatever happens to it later: the one who
-/// changes the table asks this after the change.
-pub(crate) fn is_minded(identity: u64) -> bool {
-    lock().0.get(&identity).is_some_and(|usage| usage.strong_count() > 0)
-}
-
-fn lock() -> MutexGuard<'static, Usages> {
-    USAGES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The usage of every identity that somebody minds. Its keys are numbers of our own making.
-struct Usages(HashMap<u64, Weak<Usage>, FixedState>);
-
-impl Usages {
-    fn of(&mut self, identity: u64) -> Arc<Usage> {
-        if let Some(usage) = self.0.get(&identity).and_then(Weak::upgrade) {
-            return usage;
-        }
-        // The forgotten are let go before the map would grow for them.
-        if self.0.len() == self.0.capacity() {
-            self.0.retain(|_, usage| usage.strong_count() > 0);
-        }
-        let usage = Arc::<Usage>::default();
-        self.0.insert(identity, Arc::downgrade(&usage));
-        usage
-    }
-}
-
 /// Which host each of Envoy's host pointers is, written by the main thread and read by workers without a lock.
 ///
 /// An entry is there from just after Envoy took the host until just before Envoy is told to remove it. Pointers are kept
@@ -180,45 +146,15 @@ impl Published {
         self.0.pin().insert(pointer, host);
     }
 
+    /// Envoy is about to remove the host of this pointer.
     pub(crate) fn withdraw(&self, pointer: usize) {
-        self.0.pin().remove(&pointer);
+        if let Some(host) = self.0.pin().remove(&pointer) {
+            host.remove();
+        }
     }
 
     /// The host of a pointer that the asking worker holds.
     pub(crate) fn get(&self, pointer: usize) -> Option<Arc<Host>> {
         self.0.pin().get(&pointer).cloned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sandbox_may_have_as_many_as_it_may_and_no_more() {
-        let usage = Usage::default();
-        for _ in 0..3 {
-            assert_eq!(usage.enter(true, 5, 3), Ok(()));
-        }
-        assert_eq!(usage.enter(true, 5, 3), Err(Exceeded::Connections));
-        assert_eq!(usage.enter(false, 5, 3), Ok(()), "a request that shares its connection needs none");
-        assert_eq!(usage.enter(false, 5, 3), Ok(()));
-        assert_eq!(usage.enter(false, 5, 3), Err(Exceeded::Requests));
-        usage.leave(true);
-        assert_eq!(usage.enter(true, 5, 3), Ok(()));
-    }
-
-    #[test]
-    fn one_identity_has_one_usage_for_as_long_as_somebody_holds_it() {
-        let mut usages = Usages(HashMap::default());
-        let (one, other) = (usages.of(1), usages.of(2));
-        assert!(Arc::ptr_eq(&one, &usages.of(1)) && !Arc::ptr_eq(&one, &other));
-        let before = Arc::downgrade(&one);
-        drop(one);
-        assert!(!Weak::ptr_eq(&before, &Arc::downgrade(&usages.of(1))));
-        for identity in 3..10_000 {
-            usages.of(identity);
-        }
-        assert!(usages.0.len() < 100, "{} usages that nobody has", usages.0.len());
     }
 }

@@ -19,13 +19,14 @@ mod shards;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
+use super::client::{Client, share};
 use super::host::Host;
 use super::key::Key;
 use shards::Shards;
@@ -45,10 +46,19 @@ pub(crate) struct Want<W> {
     pub(crate) id: Arc<str>,
     /// How Envoy connects to it.
     pub(crate) socket: Socket,
+    /// Whose it is, where clients have shares.
+    pub(crate) opener: Option<Opener>,
     /// Since when the request has been waiting, also for another host before this.
     pub(crate) since: Instant,
     /// Whom to tell.
     pub(crate) waker: W,
+}
+
+/// A client, and how much of the sandbox's ports it may have, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Opener {
+    pub(crate) client: Client,
+    pub(crate) percent: u32,
 }
 
 /// How Envoy connects to a host: the transport socket match and the server's name, where it is not plain TCP.
@@ -63,7 +73,9 @@ pub(crate) struct Socket {
 pub(crate) struct Add {
     pub(crate) key: Key,
     pub(crate) identity: u64,
+    pub(crate) id: Arc<str>,
     pub(crate) socket: Socket,
+    pub(crate) client: Option<Client>,
 }
 
 /// Hosts to be added now, all at one priority, and those who wait in vain.
@@ -73,6 +85,23 @@ pub(crate) struct Adds<W> {
     pub(crate) hosts: Vec<Add>,
     /// Their sandbox has as many ports as it may.
     pub(crate) over_the_cap: Vec<W>,
+    /// Their client has as many ports of the sandbox as one may have.
+    pub(crate) over_the_share: Vec<W>,
+}
+
+/// Who is first in line for an address.
+struct First {
+    identity: u64,
+    id: Arc<str>,
+    socket: Socket,
+    opener: Option<Opener>,
+}
+
+/// Why there is no room for one more host of a sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    Sandbox,
+    Client,
 }
 
 #[derive(Debug)]
@@ -123,22 +152,20 @@ struct Place {
     adding: bool,
 }
 
-#[derive(Debug)]
-struct Sandbox {
-    id: Arc<str>,
-    hosts: Vec<Key>,
-}
-
 pub(crate) struct Book<W> {
     max_ports: usize,
     begun: Instant,
     places: HashMap<Key, Place, RandomState>,
-    sandboxes: HashMap<u64, Sandbox, RandomState>,
+    /// The hosts of each identity that has some.
+    sandboxes: HashMap<u64, Vec<Key>, RandomState>,
     shards: Shards,
     /// Those who wait, by address; none where nobody does. Each address has a place.
     wants: HashMap<Key, Vec<Want<W>>, RandomState>,
-    /// Places that have no host and somebody waiting. May name one twice, or one where nobody waits any more.
-    vacant: Vec<Key>,
+    /// Which identities wait at which addresses.
+    waits: BTreeSet<(u64, Key)>,
+    /// Places that have no host and somebody waiting, the first that was wanted first. May name one twice, or one where
+    /// nobody waits any more.
+    vacant: VecDeque<Key>,
     /// Places whose host belongs to another identity than somebody waiting.
     contested: Vec<Key>,
     /// Hosts closed since they were last asked for.
@@ -156,7 +183,8 @@ impl<W> Book<W> {
             sandboxes: HashMap::default(),
             shards: Shards::default(),
             wants: HashMap::default(),
-            vacant: Vec::new(),
+            waits: BTreeSet::new(),
+            vacant: VecDeque::new(),
             contested: Vec::new(),
             closed: Vec::new(),
             live: 0,
@@ -189,11 +217,9 @@ impl<W> Book<W> {
         !self.contested.is_empty()
     }
 
-    /// Whose an address is, and what the table calls that sandbox.
-    pub(crate) fn owner(&self, key: Key) -> Option<(u64, Arc<str>)> {
-        let identity = self.places.get(&key)?.live.as_ref()?.host.identity();
-        let id = Arc::clone(&self.sandboxes.get(&identity)?.id);
-        Some((identity, id))
+    /// Whose an address is.
+    pub(crate) fn owner(&self, key: Key) -> Option<u64> {
+        Some(self.places.get(&key)?.live.as_ref()?.host.identity())
     }
 
     /// A request wants a host. Gives the waker back if there is nothing to wait for.
@@ -210,10 +236,11 @@ impl<W> Book<W> {
             }
             None => {
                 if !self.is_wanted(key) {
-                    self.vacant.push(key);
+                    self.vacant.push_back(key);
                 }
             }
         }
+        self.waits.insert((want.identity, key));
         self.wants.entry(key).or_default().push(want);
         self.waiting += 1;
         None
@@ -222,24 +249,24 @@ impl<W> Book<W> {
     /// An identity is not served any more, or only at `keep`. Closes its other hosts and gives those back who wait for them.
     #[must_use]
     pub(crate) fn forget(&mut self, identity: u64, keep: Option<IpAddr>) -> Vec<W> {
-        if let Some(sandbox) = self.sandboxes.get(&identity) {
-            for key in sandbox.hosts.clone() {
+        if let Some(hosts) = self.sandboxes.get(&identity) {
+            for key in hosts.clone() {
                 if Some(key.ip()) != keep {
                     self.close(key);
                 }
             }
         }
-        if self.waiting == 0 {
-            return Vec::new();
-        }
-        self.take_waiting(|want| want.identity == identity && Some(want.key.ip()) != keep)
+        let of_identity = (identity, Key::FIRST)..=(identity, Key::LAST);
+        let elsewhere = |(_, key): &&(u64, Key)| Some(key.ip()) != keep;
+        let keys: Vec<Key> = self.waits.range(of_identity).filter(elsewhere).map(|(_, key)| *key).collect();
+        keys.into_iter().flat_map(|key| self.take_from(key, |want| want.identity == identity)).collect()
     }
 
-    /// Every identity that has a host or waits for one, and what the table calls it; may name one twice.
-    pub(crate) fn identities(&self) -> impl Iterator<Item = (u64, &Arc<str>)> {
-        let waiting = self.wants.values().flatten();
-        let having = self.sandboxes.iter().map(|(identity, sandbox)| (*identity, &sandbox.id));
-        having.chain(waiting.map(|want| (want.identity, &want.id)))
+    /// The cluster ends: none of its hosts takes a new request.
+    pub(crate) fn close_all(&mut self) {
+        for live in self.places.values().filter_map(|place| place.live.as_ref()) {
+            live.host.close();
+        }
     }
 
     /// How many shards the hosts are in.
@@ -272,6 +299,31 @@ impl<W> Book<W> {
         }
     }
 
+    /// Nothing listens on a port of an identity: its host goes unless somebody uses it.
+    pub(crate) fn give_up(&mut self, key: Key, identity: u64) {
+        let live = self.places.get(&key).and_then(|place| place.live.as_ref());
+        if live.is_some_and(|live| live.host.identity() == identity && live.host.in_flight() == 0) {
+            self.close(key);
+        }
+    }
+
+    /// Closes hosts in the next so many shards that nobody uses and nobody has used since they were last looked at.
+    pub(crate) fn evict(&mut self, shards: usize) {
+        let idle = |host: &&Arc<Host>| !host.is_closing() && host.look() > 0;
+        let idle: Vec<Key> = self.shards.next_in_turn(shards).filter(idle).map(|host| host.key()).collect();
+        for key in idle {
+            self.close(key);
+        }
+    }
+
+    /// Takes those who wait for addresses that nobody has, in order, at so many addresses at the most.
+    #[must_use]
+    pub(crate) fn take_vacant(&mut self, most: usize) -> Vec<W> {
+        let count = most.min(self.vacant.len());
+        let keys: Vec<Key> = self.vacant.drain(..count).collect();
+        keys.into_iter().flat_map(|key| self.take_from(key, |_| true)).collect()
+    }
+
     /// Those who have been waiting since before `limit`.
     #[must_use]
     pub(crate) fn expire(&mut self, limit: Instant) -> Vec<W> {
@@ -284,28 +336,34 @@ impl<W> Book<W> {
     /// What to add now. Each of the hosts must be reported with [`Self::added`] or [`Self::refused`].
     pub(crate) fn take_adds(&mut self, most: usize) -> Adds<W> {
         let shard = self.shards.pick();
-        let mut adds = Adds { shard, hosts: Vec::new(), over_the_cap: Vec::new() };
+        let mut adds =
+            Adds { shard, hosts: Vec::new(), over_the_cap: Vec::new(), over_the_share: Vec::new() };
         let mut left = std::mem::take(&mut self.vacant);
         while adds.hosts.len() < most
-            && let Some(key) = left.pop()
+            && let Some(key) = left.pop_front()
         {
-            while let Some((identity, id, socket)) = self.first_for_vacant(key) {
-                if self.makes_room(identity) {
-                    let sandbox = self
-                        .sandboxes
-                        .entry(identity)
-                        .or_insert_with(|| Sandbox { id, hosts: Vec::with_capacity(1) });
-                    sandbox.hosts.push(key);
+            while let Some(First { identity, id, socket, opener }) = self.first_for_vacant(key) {
+                let full = self.make_room(identity, opener);
+                if full.is_none() {
+                    self.sandboxes.entry(identity).or_insert_with(|| Vec::with_capacity(1)).push(key);
                     if let Some(place) = self.places.get_mut(&key) {
                         place.adding = true;
                     }
-                    adds.hosts.push(Add { key, identity, socket });
+                    let client = opener.map(|opener| opener.client);
+                    adds.hosts.push(Add { key, identity, id, socket, client });
                     break;
                 }
-                adds.over_the_cap.extend(self.take_from(key, |want| want.identity == identity));
+                let of_client = full == Some(Full::Client);
+                let refused = self.take_from(key, |want| {
+                    want.identity == identity && (!of_client || want.opener == opener)
+                });
+                let those = if of_client { &mut adds.over_the_share } else { &mut adds.over_the_cap };
+                those.extend(refused);
             }
         }
-        self.vacant.append(&mut left);
+        // Who was pushed meanwhile comes after those who waited before.
+        left.append(&mut self.vacant);
+        self.vacant = left;
         adds
     }
 
@@ -363,7 +421,7 @@ impl<W> Book<W> {
         self.shards.left(live.shard, &live.host);
         self.leave_sandbox(key, live.host.identity());
         if self.is_wanted(key) {
-            self.vacant.push(key);
+            self.vacant.push_back(key);
         } else {
             self.places.remove(&key);
         }
@@ -378,42 +436,55 @@ impl<W> Book<W> {
         }
     }
 
-    /// Whether the identity may have one more host, closing one that nobody uses if that is what it takes.
-    fn makes_room(&mut self, identity: u64) -> bool {
-        let Some(sandbox) = self.sandboxes.get(&identity) else { return true };
+    /// Why the identity may not have one more host, for this client. Closes one that nobody uses if that is what it takes.
+    fn make_room(&mut self, identity: u64, opener: Option<Opener>) -> Option<Full> {
+        let hosts = self.sandboxes.get(&identity)?;
         let live = |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref());
         let open = |key: &&Key| live(key).is_none_or(|live| !live.host.is_closing());
-        if sandbox.hosts.iter().filter(open).count() < self.max_ports {
-            return true;
+        if let Some(Opener { client, percent }) = opener {
+            // Those that nobody uses make room, so that they are held by nobody.
+            let holds = |live: &Live| {
+                live.host.opener() == Some(client) && !live.host.is_closing() && live.host.in_flight() > 0
+            };
+            let held = hosts.iter().filter(|key| live(key).is_some_and(holds)).count();
+            let most = u32::try_from(self.max_ports).unwrap_or(u32::MAX);
+            let share = share(most, percent);
+            if share < most && held >= share as usize {
+                return Some(Full::Client);
+            }
+        }
+        if hosts.iter().filter(open).count() < self.max_ports {
+            return None;
         }
         // Of those not in use, the one that has been quiet the longest.
         let unused =
             |key: &&Key| live(key).is_some_and(|live| !live.host.is_closing() && live.host.in_flight() == 0);
-        let quietest = sandbox
-            .hosts
+        let quietest = hosts
             .iter()
             .filter(unused)
-            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), std::cmp::Reverse(live.since))));
-        match quietest.copied() {
+            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), std::cmp::Reverse(live.since))))
+            .copied();
+        match quietest {
             Some(key) => {
                 self.close(key);
-                true
+                None
             }
-            None => false,
+            None => Some(Full::Sandbox),
         }
     }
 
     /// Who is first in line for an address that nobody has.
-    fn first_for_vacant(&self, key: Key) -> Option<(u64, Arc<str>, Socket)> {
+    fn first_for_vacant(&self, key: Key) -> Option<First> {
         self.places.get(&key).filter(|place| place.live.is_none() && !place.adding)?;
         let want = self.wants.get(&key)?.first()?;
-        Some((want.identity, Arc::clone(&want.id), want.socket.clone()))
+        let Want { identity, opener, .. } = *want;
+        Some(First { identity, id: Arc::clone(&want.id), socket: want.socket.clone(), opener })
     }
 
     fn leave_sandbox(&mut self, key: Key, identity: u64) {
-        if let Some(sandbox) = self.sandboxes.get_mut(&identity) {
-            sandbox.hosts.retain(|host| *host != key);
-            if sandbox.hosts.is_empty() {
+        if let Some(hosts) = self.sandboxes.get_mut(&identity) {
+            hosts.retain(|host| *host != key);
+            if hosts.is_empty() {
                 self.sandboxes.remove(&identity);
             }
         }
@@ -424,6 +495,14 @@ impl<W> Book<W> {
         let wants = self.wants.remove(&key).unwrap_or_default();
         let (taken, kept): (Vec<_>, Vec<_>) = wants.into_iter().partition(matches);
         self.waiting -= taken.len();
+        let mut last = None;
+        for want in &taken {
+            if last.replace(want.identity) != Some(want.identity)
+                && !kept.iter().any(|other| other.identity == want.identity)
+            {
+                self.waits.remove(&(want.identity, key));
+            }
+        }
         if !kept.is_empty() {
             self.wants.insert(key, kept);
         } else if self.places.get(&key).is_some_and(|place| place.live.is_none() && !place.adding) {

@@ -16,6 +16,10 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// The lowest and the highest there can be, in their order.
+    pub(crate) const FIRST: Self = Self { high: 0, low: 0, port: 0, v6: false };
+    pub(crate) const LAST: Self = Self { high: u64::MAX, low: u64::MAX, port: u16::MAX, v6: true };
+
     pub(crate) fn new(ip: IpAddr, port: u16) -> Self {
         match ip {
             IpAddr::V4(ip) => Self { high: 0, low: u64::from(ip.to_bits()), port, v6: false },

@@ -7,32 +7,41 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
 use super::host::{Host, Published};
 use super::key::Key;
 
-#[derive(Default)]
 pub(crate) struct LocalHosts {
+    /// Tells it from every other of the process: no two ever have the same.
+    serial: u64,
     hosts: HashMap<Key, Entry, RandomState>,
     /// Rises with every removal.
     removals: u64,
 }
 
-/// Envoy's pointer to a host as a decision found it. It is good for as long as the worker has lost no host since: the host
-/// is then still there. After that it is looked up again.
+/// Envoy's pointer to a host as a decision found it. It is good only for the load balancer whose hosts it was found in, and
+/// only as long as that one has lost no host since: the host is then still there. Otherwise the host is looked up again. A
+/// cluster that was replaced in between has another load balancer, and the pointer may be a stranger's host there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick {
+    serial: u64,
     pointer: usize,
     removals: u64,
 }
 
-#[cfg(test)]
 impl Pick {
+    /// The load balancer it is good for.
+    pub(crate) fn serial(self) -> u64 {
+        self.serial
+    }
+
     /// One that is looked up in any case.
+    #[cfg(test)]
     pub(crate) const fn none() -> Self {
-        Self { pointer: 0, removals: u64::MAX }
+        Self { serial: u64::MAX, pointer: 0, removals: u64::MAX }
     }
 }
 
@@ -42,7 +51,29 @@ struct Entry {
     host: Option<Arc<Host>>,
 }
 
+impl Entry {
+    /// Whose it is, if that is known yet.
+    fn whose(&mut self, published: &Published) -> Option<&Arc<Host>> {
+        if self.host.is_none() {
+            self.host = published.get(self.pointer);
+        }
+        self.host.as_ref()
+    }
+}
+
+impl Default for LocalHosts {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { serial, hosts: HashMap::default(), removals: 0 }
+    }
+}
+
 impl LocalHosts {
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// The worker has been told of a host.
     pub(crate) fn add(&mut self, key: Key, pointer: usize) {
         self.hosts.insert(key, Entry { pointer, host: None });
@@ -64,32 +95,42 @@ impl LocalHosts {
         published: &Published,
     ) -> Option<(&Arc<Host>, Pick)> {
         let entry = self.hosts.get_mut(&key)?;
-        if entry.host.is_none() {
-            entry.host = published.get(entry.pointer);
-        }
-        let pick = Pick { pointer: entry.pointer, removals: self.removals };
+        let pick = Pick { serial: self.serial, pointer: entry.pointer, removals: self.removals };
         entry
-            .host
-            .as_ref()
+            .whose(published)
             .filter(|host| host.identity() == identity && host.key() == key && !host.is_closing())
             .map(|host| (host, pick))
     }
 
-    /// Envoy's pointer to a host that [`Self::find`] has found before. A host that has begun to close since is still there:
-    /// it is removed only when this worker has passed a barrier.
-    pub(crate) fn pointer(&self, pick: Pick, key: Key, identity: u64) -> Option<usize> {
-        if pick.removals == self.removals {
+    /// Envoy's pointer to the host of a request, as [`Self::find`] has found it, here or elsewhere. A host that has begun to
+    /// close since is still there: it is removed only when this worker has passed a barrier. Where that was not waited for, or
+    /// another filter has held the request, the host may be [removed](Host::is_removed), and then there is no pick.
+    pub(crate) fn pointer(
+        &mut self,
+        pick: Option<Pick>,
+        key: Key,
+        identity: u64,
+        published: &Published,
+    ) -> Option<usize> {
+        if let Some(pick) = pick
+            && pick.serial == self.serial
+            && pick.removals == self.removals
+        {
             return Some(pick.pointer);
         }
-        let entry = self.hosts.get(&key)?;
-        entry.host.as_ref().filter(|host| host.identity() == identity).map(|_| entry.pointer)
+        let entry = self.hosts.get_mut(&key)?;
+        let pointer = entry.pointer;
+        entry
+            .whose(published)
+            .filter(|host| host.identity() == identity && host.key() == key && !host.is_removed())
+            .map(|_| pointer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::host::Usage;
+    use crate::cluster::usage::Usage;
 
     #[test]
     fn a_pick_is_looked_up_again_once_any_host_has_gone() {
@@ -101,17 +142,39 @@ mod tests {
             hosts.add(key(last), pointer);
         }
         let (_, pick) = hosts.find(key(1), 1, &published).expect("it is there");
-        assert_eq!(hosts.pointer(pick, key(1), 1), Some(0x100));
+        assert_eq!(hosts.pointer(Some(pick), key(1), 1, &published), Some(0x100));
         hosts.remove(key(2), 0x200);
-        assert_eq!(hosts.pointer(pick, key(1), 1), Some(0x100), "another host's end is not this one's");
+        assert_eq!(
+            hosts.pointer(Some(pick), key(1), 1, &published),
+            Some(0x100),
+            "another host's end is not this one's"
+        );
         // The memory of the host that is gone is another identity's host now.
         hosts.remove(key(1), 0x100);
         published.withdraw(0x100);
-        assert_eq!(hosts.pointer(pick, key(1), 1), None);
+        assert_eq!(hosts.pointer(Some(pick), key(1), 1, &published), None);
         published.publish(0x100, Arc::new(Host::new(key(1), 9, Arc::new(Usage::default()))));
         hosts.add(key(1), 0x100);
         assert!(hosts.find(key(1), 1, &published).is_none());
-        assert_eq!(hosts.pointer(pick, key(1), 1), None, "a stranger's host was picked");
+        assert_eq!(hosts.pointer(Some(pick), key(1), 1, &published), None, "a stranger's host was picked");
         assert!(hosts.find(key(1), 9, &published).is_some());
+    }
+
+    #[test]
+    fn a_pick_of_another_load_balancer_is_looked_up_and_not_believed() {
+        let key = |last: u8| Key::new([10, 0, 0, last].into(), 80);
+        let host = |last: u8, identity| Arc::new(Host::new(key(last), identity, Arc::new(Usage::default())));
+        let (mut old, old_published) = (LocalHosts::default(), Published::default());
+        old.add(key(1), 0x100);
+        old_published.publish(0x100, host(1, 1));
+        let (_, pick) = old.find(key(1), 1, &old_published).expect("it is there");
+        // The cluster is replaced. The memory is a stranger's host now, and neither has ever lost one.
+        let (mut new, published) = (LocalHosts::default(), Published::default());
+        new.add(key(2), 0x100);
+        published.publish(0x100, host(2, 2));
+        assert_eq!(new.pointer(Some(pick), key(1), 1, &published), None, "a stranger's host was picked");
+        new.add(key(1), 0x300);
+        published.publish(0x300, host(1, 1));
+        assert_eq!(new.pointer(Some(pick), key(1), 1, &published), Some(0x300), "its own is there again");
     }
 }

@@ -1,14 +1,17 @@
 //! The main thread's side of one cluster: hears what is wanted and what has changed, and has Envoy add and remove hosts.
 //!
-//! Each run does, in this order: take in wants and changes of the table; give up on those who waited too long; add what is
+//! Each run does, in this order: take in changes of the table and wants, at most so many of each; give up on those who waited too long; add what is
 //! wanted; begin a barrier for what was closed; remove what has passed one. Additions and removals are batches, because a
 //! change costs Envoy nearly as much as many; how long a batch is waited for is [`Pace`]'s to say. After a run that found
 //! work it rests: what comes meanwhile is found by the next run, which the clock begins.
 //!
+//! One run does not take in more than [`MOST_TAKEN`] of anything: what is left is the next run's, and Envoy's main thread does its
+//! other work in between.
+//!
 //! Hosts that nobody uses are looked for a few shards at a time, so that they go a few at a time, and those of a shard
 //! together.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,13 +22,14 @@ use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_
 use sandgate_request::Ending;
 use sandgate_routes::{Change, Changes, Notice, Route};
 
-use super::host::{self, Host};
-use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE, Want};
+use super::host::Host;
+use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE};
 use super::key::Key;
 use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
+use super::process::Process;
 use super::served_at;
-use super::shared::{Answer, Shared, Waker};
-use super::streams::End;
+use super::shared::{Answer, Message, Shared, Waker};
+use super::streams::{At, End};
 use super::ticker::{Ticker, decide_again};
 
 /// How often those who wait are looked after.
@@ -34,23 +38,43 @@ const WAIT_TICK: Duration = Duration::from_millis(50);
 const SWEEP_STEP: Duration = Duration::from_millis(250);
 /// When workers do not pass a barrier, because they are ending, their hosts go all the same.
 const BARRIER_LIMIT: Duration = Duration::from_secs(1);
+/// How many changes, wants and comparisons one run takes in, each: a few milliseconds at the most.
+const MOST_TAKEN: usize = 4096;
+/// How many shards are looked through for hosts that nobody uses when there is no room for more: some thousand hosts.
+const EVICT_SHARDS: usize = 64;
 /// The metadata by which Envoy chooses a transport socket.
 const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
 
 /// Which changes of the table are told: those of sandboxes that have hosts, requests in flight or requests that wait. The
 /// others, which in a large fleet are nearly all, cost the main thread nothing.
-pub(crate) fn cares(before: Option<&Route>, _after: Option<&Route>) -> bool {
-    before.is_some_and(|before| host::is_minded(before.identity()))
+///
+/// It is asked of every change, also of those that are then missed because too many wait: so this is where an identity that
+/// gets another ID is noted.
+pub(crate) fn cares(
+    process: &Arc<Process>,
+) -> impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static {
+    let process = Arc::clone(process);
+    move |before, after| {
+        if let Some(after) = after
+            && before.map(Route::identity) != Some(after.identity())
+        {
+            process.usages.called(after.identity(), after.id());
+        }
+        before.is_some_and(|before| process.usages.is_minded(before.identity()))
+    }
 }
 
 pub(crate) struct MainThread {
     shared: Arc<Shared>,
-    wants: Receiver<Want<Waker>>,
+    messages: Receiver<Message>,
     changes: Changes,
     book: Book<Waker>,
     ticker: Ticker,
     /// Requests to be ended at the next barrier.
     ends: Vec<End>,
+    /// Who has yet to be compared with the table, and whether all are to be again after that.
+    to_compare: VecDeque<u64>,
+    compare_again: bool,
     /// Closed hosts that wait for workers to pass the barrier, and since when.
     barrier: Option<(Instant, Vec<Closed>)>,
     removable: Vec<Closed>,
@@ -59,15 +83,18 @@ pub(crate) struct MainThread {
 }
 
 impl MainThread {
-    pub(crate) fn new(shared: &Arc<Shared>, wants: Receiver<Want<Waker>>, changes: Changes) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, messages: Receiver<Message>, changes: Changes) -> Self {
         let now = Instant::now();
         Self {
             shared: Arc::clone(shared),
-            wants,
+            messages,
             changes,
             book: Book::new(shared.config().max_ports),
             ticker: Ticker::new(shared),
             ends: Vec::new(),
+            to_compare: VecDeque::new(),
+            // What happened before this cluster listened is another's to see to, which may be gone by now.
+            compare_again: true,
             barrier: None,
             removable: Vec::new(),
             pace: Pace::new(now),
@@ -84,7 +111,8 @@ impl MainThread {
     pub(crate) fn run(&mut self, envoy: &dyn EnvoyCluster) {
         let begun = Instant::now();
         self.shared.begin();
-        let found = self.take_changes() + self.take_wants();
+        let taken = [self.take_changes(), self.compare_with_table(), self.take_messages()];
+        let (found, more) = (taken.iter().sum(), taken.contains(&MOST_TAKEN));
         self.look_after_time(begun);
         self.add(envoy, begun);
         self.pass_barriers(envoy, begun);
@@ -92,6 +120,11 @@ impl MainThread {
         self.pace.found(Instant::now(), found);
         self.shared.set_next_add(self.pace.next_add());
         self.set_clock(begun);
+        if more {
+            self.shared.tell_now();
+        } else {
+            self.rest();
+        }
         let counts = &self.shared.counts;
         counts.hosts.store(self.book.live(), Ordering::Relaxed);
         counts.parked.store(self.book.waiting(), Ordering::Relaxed);
@@ -99,14 +132,23 @@ impl MainThread {
         counts.main_thread_nanos.fetch_add(spent, Ordering::Relaxed);
     }
 
-    /// Takes in what is wanted, and says how much it was.
-    fn take_wants(&mut self) -> usize {
+    /// Takes in what workers want and say, and says how much it was.
+    fn take_messages(&mut self) -> usize {
         let max_wait = self.shared.config().max_wait;
         let mut taken = 0;
-        while let Ok(mut want) = self.wants.try_recv() {
+        while taken < MOST_TAKEN
+            && let Ok(message) = self.messages.try_recv()
+        {
             taken += 1;
+            let mut want = match message {
+                Message::Want(want) => want,
+                Message::Refused { key, identity } => {
+                    self.book.give_up(key, identity);
+                    continue;
+                }
+            };
             // First, so that what happens to the sandbox after the look at the table below is told.
-            want.waker.mind(host::usage(want.identity));
+            want.waker.mind(self.shared.usages().of(want.identity, &want.id));
             // Also for one that finds its host here each time and never on its worker.
             if want.since.elapsed() > max_wait {
                 want.waker.answer(Answer::TooLate);
@@ -118,9 +160,9 @@ impl MainThread {
                 continue;
             }
             // Whoever has the address without right loses it at once.
-            if let Some((owner, id)) = self.book.owner(want.key)
+            if let Some(owner) = self.book.owner(want.key)
                 && owner != want.identity
-                && !self.serves(owner, &id, want.key)
+                && !self.shared.usages().id_of(owner).is_some_and(|id| self.serves(owner, &id, want.key))
             {
                 decide_again(self.book.forget(owner, None));
             }
@@ -140,13 +182,15 @@ impl MainThread {
     /// Takes in what has changed, and says how much it was.
     fn take_changes(&mut self) -> usize {
         let mut taken = 0;
-        while let Some(notice) = self.changes.try_recv() {
+        while taken < MOST_TAKEN
+            && let Some(notice) = self.changes.try_recv()
+        {
             taken += 1;
             match notice {
                 Notice::Changed(change) => self.take_change(&change),
                 Notice::Lagged { missed } => {
                     envoy_log_info!("sandgate: {missed} changes missed, comparing all hosts with the table");
-                    self.compare_with_table();
+                    self.compare_again = true;
                 }
                 Notice::Closed => break,
             }
@@ -156,12 +200,15 @@ impl MainThread {
 
     fn take_change(&mut self, change: &Change) {
         let Some(before) = change.before() else { return };
-        if change.identity_gone().is_some() {
-            self.forget(before.identity(), None, None, self.shared.config().on_delete);
-            return;
-        }
         let was = served_at(before);
-        let now = change.after().and_then(|after| served_at(after));
+        let now = match change.identity_gone() {
+            None => change.after().and_then(|after| served_at(after)),
+            // It may only have got another ID.
+            Some(identity) => match self.served_now(identity) {
+                Some(now) => now,
+                None => return self.forget(identity, None, None, self.shared.config().on_delete),
+            },
+        };
         if was.is_some() && was != now {
             self.forget(before.identity(), now, was, self.shared.config().on_pause);
         }
@@ -171,15 +218,30 @@ impl MainThread {
     fn forget(&mut self, identity: u64, keep: Option<IpAddr>, at: Option<IpAddr>, ending: Ending) {
         decide_again(self.book.forget(identity, keep));
         if ending == Ending::End {
-            self.ends.push(End { identity, at });
+            self.ends.push(End { identity, at: at.map(At::now) });
         }
     }
 
-    /// Changes were missed: everybody who has a host or waits for one is held against the table.
-    fn compare_with_table(&mut self) {
-        let known: HashMap<u64, Arc<str>> =
-            self.book.identities().map(|(identity, id)| (identity, Arc::clone(id))).collect();
-        for (identity, id) in known {
+    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more.
+    fn served_now(&self, identity: u64) -> Option<Option<IpAddr>> {
+        let id = self.shared.usages().id_of(identity)?;
+        let table = self.shared.reader().pin();
+        table.get(&id).filter(|route| route.identity() == identity).map(served_at)
+    }
+
+    /// Changes were missed: everybody whom somebody minds is held against the table, some now and the others later. Says how
+    /// many it were.
+    fn compare_with_table(&mut self) -> usize {
+        if self.to_compare.is_empty() && std::mem::take(&mut self.compare_again) {
+            self.to_compare = self.shared.usages().minded().into();
+        }
+        let mut compared = 0;
+        while compared < MOST_TAKEN
+            && let Some(identity) = self.to_compare.pop_front()
+        {
+            compared += 1;
+            // One that nobody minds any more has nothing that could be ended.
+            let Some(id) = self.shared.usages().id_of(identity) else { continue };
             let table = self.shared.reader().pin();
             let route = table.get(&id).filter(|route| route.identity() == identity);
             let (gone, keep) = (route.is_none(), route.and_then(served_at));
@@ -192,6 +254,8 @@ impl MainThread {
                 None => self.forget(identity, None, None, ending),
             }
         }
+        // The next run goes on, also where all are to be compared again.
+        if self.compare_again { MOST_TAKEN } else { compared }
     }
 
     fn look_after_time(&mut self, now: Instant) {
@@ -215,11 +279,18 @@ impl MainThread {
         if !self.book.has_vacant() || now < self.pace.next_add() {
             return;
         }
+        let room = self.shared.room_for_hosts();
+        if room == 0 {
+            return self.add_nothing(now);
+        }
         let begun = Instant::now();
-        let adds = self.book.take_adds(MOST_ADDED);
+        let adds = self.book.take_adds(MOST_ADDED.min(room));
         let count = adds.hosts.len();
         for waker in adds.over_the_cap {
             waker.answer(Answer::OverTheCap);
+        }
+        for waker in adds.over_the_share {
+            waker.answer(Answer::OverTheShare);
         }
         let (plain, tls): (Vec<Add>, Vec<Add>) =
             adds.hosts.into_iter().partition(|add| add.socket.tls.is_none());
@@ -228,6 +299,25 @@ impl MainThread {
         }
         let now = Instant::now();
         self.pace.added(now, now - begun, count, self.book.has_vacant());
+    }
+
+    /// There are as many hosts as there may be. If some are about to go, those who wait are waited for; else some that nobody
+    /// uses are made to go; and if there are none, nobody waits in vain.
+    fn add_nothing(&mut self, now: Instant) {
+        self.pace.no_room(now);
+        let going = |this: &Self| {
+            this.book.has_closed()
+                || !this.removable.is_empty()
+                || this.barrier.as_ref().is_some_and(|(_, hosts)| !hosts.is_empty())
+        };
+        if !going(self) {
+            self.book.evict(EVICT_SHARDS);
+        }
+        if !going(self) {
+            for waker in self.book.take_vacant(MOST_TAKEN) {
+                waker.answer(Answer::NoRoom);
+            }
+        }
     }
 
     fn add_batch(&mut self, envoy: &dyn EnvoyCluster, shard: u32, hosts: &[Add]) {
@@ -277,7 +367,9 @@ impl MainThread {
                 }
                 continue;
             };
-            let host = Arc::new(Host::new(add.key, add.identity, host::usage(add.identity)));
+            let usage = self.shared.usages().of(add.identity, &add.id);
+            let host = Arc::new(Host::new(add.key, add.identity, usage).opened_by(add.client));
+            self.shared.hosts_added(1);
             self.shared.published().publish(pointer, Arc::clone(&host));
             counts.added.fetch_add(1, Ordering::Relaxed);
             woken.extend(self.book.added(pointer, host, shard, now));
@@ -328,6 +420,7 @@ impl MainThread {
             self.book.removed(closed.key);
         }
         let counts = &self.shared.counts;
+        self.shared.hosts_removed(hosts.len());
         counts.removed.fetch_add(hosts.len() as u64, Ordering::Relaxed);
         counts.batches.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
@@ -357,11 +450,23 @@ impl MainThread {
         if self.book.live() > 0 {
             self.ticker.at(self.next_sweep);
         }
+    }
+
+    fn rest(&mut self) {
         let rest_until = self.pace.rest_until();
         if rest_until > Instant::now() {
             self.ticker.at(rest_until);
             self.shared.rest();
         }
+    }
+}
+
+impl Drop for MainThread {
+    fn drop(&mut self) {
+        self.stop();
+        // A cluster that is replaced leaves requests in flight behind, which end as on hosts that are closed.
+        self.book.close_all();
+        self.shared.hosts_removed(self.book.live());
     }
 }
 

@@ -74,6 +74,11 @@ impl Pace {
         self.next_add = now + pause;
     }
 
+    /// There is no room for more hosts: additions are thought of again after a rest, or when there is room.
+    pub(crate) fn no_room(&mut self, now: Instant) {
+        self.next_add = now + REST;
+    }
+
     /// When hosts may be removed again, of which somebody waits for an address or nobody does.
     pub(crate) fn next_remove(&self, wanted: bool) -> Instant {
         if wanted { self.next_wanted } else { self.next_remove }

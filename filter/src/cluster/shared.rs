@@ -1,22 +1,25 @@
 //! What one cluster's main thread and workers share.
 //!
 //! Workers send wants and the barrier's answers to the main thread, and read whose a host is. None of it waits: the inbox
-//! is a queue, the batch of a barrier is swapped whole, the rest are atomics.
+//! is a queue, orders are taken at a barrier ([`Orders`]), the rest are atomics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use arc_swap::ArcSwap;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
 use sandgate_request::UpstreamConfig;
 use sandgate_routes::RouteReader;
 
 use super::bell::Bell;
-use super::host::{Published, Usage};
+use super::host::Published;
 use super::hosts::Want;
+use super::key::Key;
+use super::orders::{self, Orders, WorkerId};
+use super::process::Process;
 use super::streams::{self, End};
+use super::usage::{Usage, Usages};
 
 /// The one event of the main thread: there is something to do.
 pub(crate) const WORK: u64 = 1;
@@ -31,11 +34,15 @@ pub(crate) enum Answer {
     OverTheCap = 2,
     /// It has waited too long.
     TooLate = 3,
+    /// Its client has as many ports of the sandbox as one client may have.
+    OverTheShare = 4,
+    /// The gateway has as many hosts as it may.
+    NoRoom = 5,
 }
 
 impl Answer {
     pub(crate) fn from_event(event: u64) -> Option<Self> {
-        [Self::DecideAgain, Self::OverTheCap, Self::TooLate]
+        [Self::DecideAgain, Self::OverTheCap, Self::TooLate, Self::OverTheShare, Self::NoRoom]
             .into_iter()
             .find(|answer| *answer as u64 == event)
     }
@@ -47,11 +54,12 @@ pub(crate) struct Waker {
     scheduler: Option<Box<dyn EnvoyHttpFilterScheduler>>,
     /// Held so that changes of the sandbox are told while the request waits.
     minded: Option<Arc<Usage>>,
+    _held: Held,
 }
 
 impl Waker {
-    pub(crate) fn new(scheduler: Box<dyn EnvoyHttpFilterScheduler>) -> Self {
-        Self { scheduler: Some(scheduler), minded: None }
+    pub(crate) fn new(scheduler: Box<dyn EnvoyHttpFilterScheduler>, held: Held) -> Self {
+        Self { scheduler: Some(scheduler), minded: None, _held: held }
     }
 
     /// The request minds what becomes of the sandbox that has this usage.
@@ -74,11 +82,21 @@ impl Drop for Waker {
     }
 }
 
-/// What workers do when they pass a barrier.
-#[derive(Debug, Default)]
-struct Batch {
-    number: u64,
-    ends: Vec<End>,
+/// One of the requests that the process may hold, for as long as it is held.
+pub(crate) struct Held(Arc<Process>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What workers send to the main thread.
+pub(crate) enum Message {
+    /// A request waits for its host.
+    Want(Want<Waker>),
+    /// Nothing listens on this port of this identity, and no request is in flight there.
+    Refused { key: Key, identity: u64 },
 }
 
 /// Numbers about a cluster, for people.
@@ -97,8 +115,9 @@ pub(crate) struct Shared {
     name: Box<[u8]>,
     config: UpstreamConfig,
     reader: RouteReader,
+    process: Arc<Process>,
     published: Published,
-    inbox: Sender<Want<Waker>>,
+    inbox: Sender<Message>,
     scheduler: OnceLock<Box<dyn EnvoyClusterScheduler>>,
     bell: Bell,
     made: Instant,
@@ -106,9 +125,7 @@ pub(crate) struct Shared {
     next_add: AtomicU64,
     closed: AtomicBool,
     workers: AtomicUsize,
-    batch: ArcSwap<Batch>,
-    /// How many workers have yet to pass the current barrier.
-    behind: AtomicUsize,
+    orders: Orders,
     pub(crate) counts: Counts,
 }
 
@@ -117,12 +134,14 @@ impl Shared {
         name: &[u8],
         config: UpstreamConfig,
         reader: RouteReader,
-    ) -> (Arc<Self>, Receiver<Want<Waker>>) {
-        let (inbox, wants) = mpsc::channel();
+        process: &Arc<Process>,
+    ) -> (Arc<Self>, Receiver<Message>) {
+        let (inbox, messages) = mpsc::channel();
         let shared = Self {
             name: name.into(),
             config,
             reader,
+            process: Arc::clone(process),
             published: Published::default(),
             inbox,
             scheduler: OnceLock::new(),
@@ -131,11 +150,10 @@ impl Shared {
             next_add: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             workers: AtomicUsize::new(0),
-            batch: ArcSwap::default(),
-            behind: AtomicUsize::new(0),
+            orders: Orders::new(&process.workers),
             counts: Counts::default(),
         };
-        (Arc::new(shared), wants)
+        (Arc::new(shared), messages)
     }
 
     /// The cluster's name.
@@ -149,6 +167,11 @@ impl Shared {
 
     pub(crate) fn reader(&self) -> &RouteReader {
         &self.reader
+    }
+
+    /// What each sandbox has in use.
+    pub(crate) fn usages(&self) -> &Usages {
+        &self.process.usages
     }
 
     pub(crate) fn published(&self) -> &Published {
@@ -200,10 +223,35 @@ impl Shared {
         self.closed.store(true, Ordering::Release);
     }
 
+    /// Counts a request that is about to be held; `None` if the gateway holds as many as it may.
+    pub(crate) fn hold(&self) -> Option<Held> {
+        let held = Held(Arc::clone(&self.process));
+        (self.process.held.fetch_add(1, Ordering::Relaxed) < self.config.max_held).then_some(held)
+    }
+
+    /// Nothing listens on this port of this identity: its host may go.
+    pub(crate) fn refused(&self, key: Key, identity: u64) {
+        let _ = self.inbox.send(Message::Refused { key, identity });
+        self.tell();
+    }
+
+    /// Main thread: how many hosts there may be more, and that there are more or fewer.
+    pub(crate) fn room_for_hosts(&self) -> usize {
+        self.config.max_hosts.saturating_sub(self.process.hosts.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn hosts_added(&self, count: usize) {
+        self.process.hosts.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hosts_removed(&self, count: usize) {
+        self.process.hosts.fetch_sub(count, Ordering::Relaxed);
+    }
+
     /// A request waits for its host. Answered through its waker.
     pub(crate) fn want(&self, want: Want<Waker>) {
         // A cluster that is gone gives the want back: its waker is dropped, and so answered.
-        let _ = self.inbox.send(want);
+        let _ = self.inbox.send(Message::Want(want));
         // Where its host could be added at once it does not wait for the end of a rest.
         if self.age(Instant::now()) >= self.next_add.load(Ordering::Relaxed) {
             self.tell_now();
@@ -236,26 +284,26 @@ impl Shared {
 
     /// Main thread: begins a barrier and gives its number, to be passed on every worker.
     pub(crate) fn raise_barrier(&self, ends: Vec<End>) -> u64 {
-        let number = self.batch.load().number + 1;
-        self.behind.store(self.workers(), Ordering::Release);
-        self.batch.store(Arc::new(Batch { number, ends }));
-        number
+        self.orders.give(ends)
     }
 
-    /// Main thread: whether every worker has passed the barrier.
+    /// Main thread: whether every worker has passed the newest barrier.
     pub(crate) fn barrier_passed(&self) -> bool {
-        self.behind.load(Ordering::Acquire) == 0
+        self.orders.all_passed()
     }
 
-    /// A worker passes a barrier: what it was doing before is done.
+    /// This worker passes a barrier: what it was doing before is done.
     pub(crate) fn pass_barrier(&self, number: u64) {
-        let batch = self.batch.load();
-        if batch.number != number {
-            return;
+        if let Some(worker) = orders::this_worker() {
+            self.pass_barrier_as(worker, number);
         }
-        streams::end(&batch.ends);
-        let one_less = |behind: usize| behind.checked_sub(1);
-        if self.behind.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less) == Ok(1) {
+    }
+
+    pub(crate) fn pass_barrier_as(&self, worker: WorkerId, number: u64) {
+        for ends in self.orders.take(worker, number) {
+            streams::end(&ends);
+        }
+        if self.orders.done(worker, number) {
             self.tell_now();
         }
     }
@@ -269,7 +317,6 @@ mod tests {
 
     use super::*;
     use crate::cluster::hosts::Socket;
-    use crate::cluster::key::Key;
 
     /// Counts how often the main thread is called.
     #[derive(Clone, Default)]
@@ -287,14 +334,15 @@ mod tests {
         fn commit(&self, _event_id: u64) {}
     }
 
-    fn want() -> Want<Waker> {
+    fn want(shared: &Shared) -> Want<Waker> {
         Want {
             key: Key::new([10, 0, 0, 1].into(), 80),
             identity: 1,
             id: "one".into(),
             socket: Socket::default(),
+            opener: None,
             since: Instant::now(),
-            waker: Waker::new(Box::new(Nobody)),
+            waker: Waker::new(Box::new(Nobody), shared.hold().expect("room for one more")),
         }
     }
 
@@ -302,7 +350,7 @@ mod tests {
     fn a_request_waits_for_the_end_of_a_rest_only_where_its_host_could_not_be_added_before() {
         let (_writer, reader) = RouteTable::new(Limits::default());
         let config = UpstreamConfig::parse(b"{}").expect("a config");
-        let (shared, _wants) = Shared::new(b"sandbox", config, reader);
+        let (shared, _wants) = Shared::new(b"sandbox", config, reader, &Arc::default());
         let calls = Calls::default();
         shared.set_scheduler(Box::new(calls.clone()));
         let mut seen = calls.0.load(Ordering::Relaxed);
@@ -314,8 +362,26 @@ mod tests {
             seen - before
         };
         assert_eq!(called(&shared, &Shared::tell), 0, "a change of the table can wait");
-        assert_eq!(called(&shared, &|shared| shared.want(want())), 1);
+        assert_eq!(called(&shared, &|shared| shared.want(want(shared))), 1);
         shared.set_next_add(Instant::now() + Duration::from_secs(3600));
-        assert_eq!(called(&shared, &|shared| shared.want(want())), 0);
+        assert_eq!(called(&shared, &|shared| shared.want(want(shared))), 0);
+    }
+
+    #[test]
+    fn the_process_holds_as_many_requests_as_it_may_whichever_cluster_they_wait_for() {
+        let (_writer, reader) = RouteTable::new(Limits::default());
+        let process = Arc::<Process>::default();
+        let cluster = |most: u32| {
+            let config = format!(r#"{{"max-held-requests":{most}}}"#);
+            let config = UpstreamConfig::parse(config.as_bytes()).expect("a config");
+            Shared::new(b"sandbox", config, reader.clone(), &process).0
+        };
+        let (one, other) = (cluster(3), cluster(3));
+        let held = [one.hold(), other.hold(), one.hold()];
+        assert!(held.iter().all(Option::is_some) && one.hold().is_none() && other.hold().is_none());
+        assert_eq!(process.held.load(Ordering::Relaxed), 3, "who is refused is not counted");
+        drop(held);
+        assert_eq!(process.held.load(Ordering::Relaxed), 0);
+        assert!(other.hold().is_some());
     }
 }

@@ -6,6 +6,10 @@
 //!
 //! An entry holds a way back to its filter ([`EnvoyHttpFilterScheduler`]), because only the filter's own hook can answer
 //! its request. Everything here belongs to one worker thread: no locks, no atomics but the counters shared with others.
+//!
+//! The requests of one identity are found without looking at the others: entries are chained by the low bits of the identity,
+//! which are as good as random, being numbers in a row, and there are as many chains as entries. Entering and leaving touch
+//! the neighbours in the chain and allocate nothing.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -16,31 +20,48 @@ use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 use super::host::Host;
 use super::key::Key;
 use super::local::Pick;
+use super::usage::Entered;
+use super::worker;
 
 /// The event a filter gets when its request is to be ended.
 pub(crate) const END: u64 = u64::MAX;
 
 thread_local! {
-    static STREAMS: RefCell<Streams> = const { RefCell::new(Streams { entries: Vec::new(), free: Vec::new() }) };
+    static STREAMS: RefCell<Streams> = const { RefCell::new(Streams::new()) };
 }
 
-struct Streams {
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+/// As many chains are there at first.
+const FEWEST: usize = 64;
+
+/// The requests of one worker.
+pub(crate) struct Streams {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// The first entry of each chain. A power of two.
+    chains: Vec<u32>,
 }
 
 struct Entry {
     generation: u32,
+    /// Its neighbours in the chain.
+    before: u32,
+    after: u32,
     stream: Option<Stream>,
 }
 
 struct Stream {
     host: Arc<Host>,
     pick: Pick,
-    /// Whether the request has a connection to itself.
-    alone: bool,
+    /// How it was counted.
+    entered: Entered,
+    /// Whether nothing listened on its port.
+    refused: bool,
     /// Whether a host was picked for it before.
     tried: bool,
+    /// Whether its filter has been told to end it: once is enough.
+    ended: bool,
     scheduler: Box<dyn EnvoyHttpFilterScheduler>,
 }
 
@@ -68,7 +89,8 @@ impl Token {
 pub(crate) struct Target {
     pub(crate) key: Key,
     pub(crate) identity: u64,
-    pub(crate) pick: Pick,
+    /// Where it was found; `None` if that host has been removed since.
+    pub(crate) pick: Option<Pick>,
     /// Whether a host was picked for it before: this is a retry.
     pub(crate) again: bool,
 }
@@ -77,72 +99,187 @@ pub(crate) struct Target {
 pub(crate) fn enter(
     host: Arc<Host>,
     pick: Pick,
-    alone: bool,
+    entered: Entered,
     scheduler: Box<dyn EnvoyHttpFilterScheduler>,
 ) -> Token {
-    host.enter();
-    STREAMS.with_borrow_mut(|streams| {
-        let stream = Some(Stream { host, pick, alone, tried: false, scheduler });
-        if let Some(index) = streams.free.pop()
-            && let Some(entry) = streams.entries.get_mut(index as usize)
-        {
-            entry.generation = entry.generation.wrapping_add(1);
-            entry.stream = stream;
-            return Token { index, generation: entry.generation };
-        }
-        let index = u32::try_from(streams.entries.len()).unwrap_or(u32::MAX);
-        streams.entries.push(Entry { generation: 0, stream });
-        Token { index, generation: 0 }
-    })
+    STREAMS.with_borrow_mut(|streams| streams.enter(host, pick, entered, scheduler))
 }
 
 /// The request is over. Does nothing the second time.
 pub(crate) fn leave(token: Token) {
     // A filter may be dropped when the thread's own storage is gone already.
-    let stream = STREAMS.try_with(|streams| {
-        let mut streams = streams.borrow_mut();
-        let entry = streams.entries.get_mut(token.index as usize)?;
-        let stream = entry.stream.take_if(|_| entry.generation == token.generation)?;
-        streams.free.push(token.index);
-        Some(stream)
-    });
-    if let Ok(Some(stream)) = stream {
-        stream.host.leave();
-        stream.host.usage().leave(stream.alone);
+    let refused = STREAMS.try_with(|streams| streams.borrow_mut().leave(token));
+    if let Ok(Some((pick, host))) = refused {
+        worker::refused(pick, &host);
     }
+}
+
+/// Nothing listened on the port of this request.
+pub(crate) fn refuse(token: Token) {
+    STREAMS.with_borrow_mut(|streams| {
+        if let Some(stream) = streams.get(token) {
+            stream.refused = true;
+        }
+    });
 }
 
 /// Where a request is to go, for the load balancer that picks its host now.
 pub(crate) fn target(token: Token) -> Option<Target> {
-    STREAMS.with_borrow_mut(|streams| {
-        let entry = streams.entries.get_mut(token.index as usize)?;
-        let stream = entry.stream.as_mut().filter(|_| entry.generation == token.generation)?;
-        let again = std::mem::replace(&mut stream.tried, true);
-        let (key, identity) = (stream.host.key(), stream.host.identity());
-        Some(Target { key, identity, pick: stream.pick, again })
-    })
-}
-
-/// Whose requests are to end: an identity's, all or those to one address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) identity: u64,
-    pub(crate) at: Option<IpAddr>,
+    STREAMS.with_borrow_mut(|streams| streams.target(token))
 }
 
 /// Tells the filters of these requests to end them.
 pub(crate) fn end(ends: &[End]) {
-    if ends.is_empty() {
-        return;
+    STREAMS.with_borrow_mut(|streams| streams.end(ends));
+}
+
+/// Whose requests are to end: an identity's, all of them or those at one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) identity: u64,
+    pub(crate) at: Option<At>,
+}
+
+/// An address as it was when the order was given. When a late worker is told, the identity may be served there again: its new
+/// requests are on a newer host, and go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct At {
+    ip: IpAddr,
+    /// The newest host there was.
+    newest: u64,
+}
+
+impl At {
+    pub(crate) fn now(ip: IpAddr) -> Self {
+        Self { ip, newest: Host::made() }
     }
-    STREAMS.with_borrow(|streams| {
-        for stream in streams.entries.iter().filter_map(|entry| entry.stream.as_ref()) {
-            let (identity, ip) = (stream.host.identity(), stream.host.key().ip());
-            if ends.iter().any(|end| end.identity == identity && end.at.is_none_or(|at| at == ip)) {
-                stream.scheduler.commit(END);
+}
+
+impl End {
+    fn concerns(self, host: &Host) -> bool {
+        host.identity() == self.identity
+            && self.at.is_none_or(|at| at.ip == host.key().ip() && host.number() <= at.newest)
+    }
+}
+
+impl Streams {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), free: Vec::new(), chains: Vec::new() }
+    }
+
+    pub(crate) fn enter(
+        &mut self,
+        host: Arc<Host>,
+        pick: Pick,
+        entered: Entered,
+        scheduler: Box<dyn EnvoyHttpFilterScheduler>,
+    ) -> Token {
+        host.enter();
+        let identity = host.identity();
+        let stream =
+            Some(Stream { host, pick, entered, refused: false, tried: false, ended: false, scheduler });
+        if let Some(index) = self.free.pop()
+            && let Some(entry) = self.entries.get_mut(index as usize)
+        {
+            entry.generation = entry.generation.wrapping_add(1);
+            entry.stream = stream;
+            let generation = entry.generation;
+            self.link(index, identity);
+            return Token { index, generation };
+        }
+        let index = u32::try_from(self.entries.len()).unwrap_or(NONE);
+        self.entries.push(Entry { generation: 0, before: NONE, after: NONE, stream });
+        if self.entries.len() > self.chains.len() {
+            self.chain_anew();
+        } else {
+            self.link(index, identity);
+        }
+        Token { index, generation: 0 }
+    }
+
+    /// Says which host may go, if nothing listens there and this was the last of its requests.
+    pub(crate) fn leave(&mut self, token: Token) -> Option<(Pick, Arc<Host>)> {
+        let entry = self.entries.get_mut(token.index as usize)?;
+        let stream = entry.stream.take_if(|_| entry.generation == token.generation)?;
+        self.unlink(token.index, stream.host.identity());
+        self.free.push(token.index);
+        stream.host.leave();
+        stream.host.usage().leave(stream.entered);
+        (stream.refused && stream.host.in_flight() == 0).then_some((stream.pick, stream.host))
+    }
+
+    fn get(&mut self, token: Token) -> Option<&mut Stream> {
+        let entry = self.entries.get_mut(token.index as usize)?;
+        entry.stream.as_mut().filter(|_| entry.generation == token.generation)
+    }
+
+    pub(crate) fn target(&mut self, token: Token) -> Option<Target> {
+        let stream = self.get(token)?;
+        let again = std::mem::replace(&mut stream.tried, true);
+        let (key, identity) = (stream.host.key(), stream.host.identity());
+        let pick = (!stream.host.is_removed()).then_some(stream.pick);
+        Some(Target { key, identity, pick, again })
+    }
+
+    pub(crate) fn end(&mut self, ends: &[End]) {
+        for end in ends {
+            let mut next = self.chain(end.identity).map_or(NONE, |chain| *chain);
+            while let Some(entry) = self.entries.get_mut(next as usize) {
+                next = entry.after;
+                if let Some(stream) = entry.stream.as_mut()
+                    && end.concerns(&stream.host)
+                    && !std::mem::replace(&mut stream.ended, true)
+                {
+                    stream.scheduler.commit(END);
+                }
             }
         }
-    });
+    }
+
+    /// The first entry of the chain that an identity's requests are in.
+    fn chain(&mut self, identity: u64) -> Option<&mut u32> {
+        let mask = (self.chains.len() as u64).wrapping_sub(1);
+        self.chains.get_mut(usize::try_from(identity & mask).unwrap_or(usize::MAX))
+    }
+
+    fn link(&mut self, index: u32, identity: u64) {
+        let first = self.chain(identity).map_or(NONE, |chain| std::mem::replace(chain, index));
+        if let Some(entry) = self.entries.get_mut(first as usize) {
+            entry.before = index;
+        }
+        if let Some(entry) = self.entries.get_mut(index as usize) {
+            (entry.before, entry.after) = (NONE, first);
+        }
+    }
+
+    fn unlink(&mut self, index: u32, identity: u64) {
+        let Some(entry) = self.entries.get_mut(index as usize) else { return };
+        let (before, after) = (entry.before, entry.after);
+        if let Some(entry) = self.entries.get_mut(after as usize) {
+            entry.before = before;
+        }
+        match self.entries.get_mut(before as usize) {
+            Some(entry) => entry.after = after,
+            None => {
+                if let Some(chain) = self.chain(identity) {
+                    *chain = after;
+                }
+            }
+        }
+    }
+
+    /// There are more entries than chains: twice as many chains.
+    fn chain_anew(&mut self) {
+        let chains = (self.chains.len() * 2).max(FEWEST);
+        self.chains.clear();
+        self.chains.resize(chains, NONE);
+        for index in 0..self.entries.len() {
+            let identity = self.entries[index].stream.as_ref().map(|stream| stream.host.identity());
+            if let (Some(identity), Ok(index)) = (identity, u32::try_from(index)) {
+                self.link(index, identity);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +287,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::cluster::host::Usage;
+    use crate::cluster::usage::Usage;
 
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<u64>>>);
@@ -163,6 +300,10 @@ mod tests {
 
     const PICK: Pick = Pick::none();
 
+    fn alone() -> Entered {
+        Entered::uncounted(true)
+    }
+
     fn host(identity: u64, last: u8) -> Arc<Host> {
         Arc::new(Host::new(Key::new([127, 0, 0, last].into(), 80), identity, Arc::new(Usage::default())))
     }
@@ -170,7 +311,7 @@ mod tests {
     #[test]
     fn a_token_finds_its_own_request_and_never_the_next_in_its_place() {
         let (first, second) = (host(1, 1), host(2, 2));
-        let token = enter(Arc::clone(&first), PICK, true, Box::new(Seen::default()));
+        let token = enter(Arc::clone(&first), PICK, alone(), Box::new(Seen::default()));
         assert_eq!(Token::from_bytes(&token.to_bytes()), Some(token));
         let found = target(token).expect("it is there");
         assert_eq!((found.identity, found.again), (1, false));
@@ -178,7 +319,7 @@ mod tests {
         leave(token);
         leave(token);
         assert_eq!((target(token), first.in_flight()), (None, 0));
-        let next = enter(Arc::clone(&second), PICK, true, Box::new(Seen::default()));
+        let next = enter(Arc::clone(&second), PICK, alone(), Box::new(Seen::default()));
         assert_eq!((next.index, target(token)), (token.index, None));
         leave(token);
         assert_eq!(second.in_flight(), 1, "an old token ended another's request");
@@ -193,15 +334,66 @@ mod tests {
         let tokens: Vec<Token> = hosts
             .iter()
             .zip(&told)
-            .map(|(host, seen)| enter(Arc::clone(host), PICK, true, Box::new(seen.clone())))
+            .map(|(host, seen)| enter(Arc::clone(host), PICK, alone(), Box::new(seen.clone())))
             .collect();
-        end(&[End { identity: 1, at: Some([127, 0, 0, 1].into()) }]);
         let counts = || told.iter().map(|seen| seen.0.lock().expect("no panic").len()).collect::<Vec<_>>();
+        let at = Some(At::now([127, 0, 0, 1].into()));
+        let newer = Seen::default();
+        let served_again = enter(host(1, 1), PICK, alone(), Box::new(newer.clone()));
+        end(&[End { identity: 1, at }]);
         assert_eq!(counts(), [1, 0, 0]);
+        assert!(newer.0.lock().expect("no panic").is_empty(), "it is served there again");
+        leave(served_again);
         end(&[End { identity: 2, at: None }, End { identity: 1, at: None }]);
-        assert_eq!(counts(), [2, 1, 1]);
+        assert_eq!(counts(), [1, 1, 1], "one is told once");
         tokens.into_iter().for_each(leave);
         end(&[End { identity: 1, at: None }]);
-        assert_eq!(counts(), [2, 1, 1]);
+        assert_eq!(counts(), [1, 1, 1]);
+    }
+
+    #[test]
+    fn an_identitys_requests_are_found_among_thousands_that_come_and_go() {
+        let mut streams = Streams::new();
+        let told = Seen::default();
+        let mut live: Vec<(u64, Token)> = Vec::new();
+        for round in 0..20_000_u64 {
+            let identity = round % 3_000;
+            let host = host(identity, 1);
+            live.push((identity, streams.enter(host, PICK, alone(), Box::new(told.clone()))));
+            if round % 3 == 0 {
+                let at = usize::try_from(round * 7_919).expect("small") % live.len();
+                drop(streams.leave(live.swap_remove(at).1));
+            }
+        }
+        let expected = live.iter().filter(|(identity, _)| *identity < 10).count();
+        let ends: Vec<End> = (0..10).map(|identity| End { identity, at: None }).collect();
+        streams.end(&ends);
+        assert_eq!(told.0.lock().expect("no panic").len(), expected);
+        // What is looked at for one identity is its own and few others.
+        let looked = |streams: &mut Streams, identity| {
+            let mut next = *streams.chain(identity).expect("a chain");
+            let mut count = 0;
+            while let Some(entry) = streams.entries.get(next as usize) {
+                (next, count) = (entry.after, count + 1);
+            }
+            count
+        };
+        let most = (0..3_000).map(|identity| looked(&mut streams, identity)).max();
+        assert!(most < Some(20), "{most:?}");
+        live.into_iter().for_each(|(_, token)| drop(streams.leave(token)));
+        assert!(streams.chains.iter().all(|chain| *chain == NONE), "an entry was left in its chain");
+    }
+
+    #[test]
+    fn a_host_where_nothing_listens_may_go_with_the_last_request_that_was_refused() {
+        let (mut streams, host) = (Streams::new(), host(1, 1));
+        let mut enter = || streams.enter(Arc::clone(&host), PICK, alone(), Box::new(Seen::default()));
+        let tokens = [enter(), enter(), enter()];
+        streams.get(tokens[0]).expect("it is there").refused = true;
+        streams.get(tokens[2]).expect("it is there").refused = true;
+        assert!(streams.leave(tokens[0]).is_none(), "others are in flight");
+        assert!(streams.leave(tokens[1]).is_none(), "this one was served");
+        assert!(streams.leave(tokens[2]).is_some());
+        assert!(streams.leave(tokens[2]).is_none());
     }
 }

@@ -7,7 +7,6 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
     ClusterLb, ClusterLbContext, EnvoyAsyncHostSelectionComplete, EnvoyClusterLoadBalancer,
@@ -17,6 +16,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
 use super::host::Host;
 use super::key::Key;
 use super::local::{LocalHosts, Pick};
+use super::orders;
 use super::served_at;
 use super::shared::Shared;
 use super::streams::{self, Target, Token};
@@ -32,7 +32,6 @@ thread_local! {
 }
 
 struct Registered {
-    serial: u64,
     shared: Arc<Shared>,
     hosts: LocalHosts,
 }
@@ -64,9 +63,20 @@ pub(crate) fn find(cluster: &[u8], key: Key, identity: u64) -> Found {
     })
 }
 
+/// Nothing listens on the port that a host is for: it is given up. Its cluster may have been replaced meanwhile.
+pub(super) fn refused(pick: Pick, host: &Host) {
+    // The thread's storage may be gone already when the thread ends.
+    let _ = CLUSTERS.try_with(|clusters| {
+        let clusters = clusters.borrow();
+        if let Some(cluster) = clusters.iter().find(|known| known.hosts.serial() == pick.serial()) {
+            cluster.shared.refused(host.key(), host.identity());
+        }
+    });
+}
+
 /// One worker's load balancer of one cluster.
 pub(crate) struct Balancer {
-    /// Tells it from any other load balancer of the process.
+    /// That of its hosts: tells it from any other load balancer of the process.
     serial: u64,
     shared: Arc<Shared>,
 }
@@ -74,10 +84,11 @@ pub(crate) struct Balancer {
 impl Balancer {
     /// Registers a cluster on this worker, with the hosts that Envoy has told it of so far.
     pub(crate) fn new(shared: Arc<Shared>, envoy: &dyn EnvoyClusterLoadBalancer) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        // From here on the main thread waits for this thread at barriers.
+        orders::this_worker();
         shared.worker_joined();
         let mut hosts = LocalHosts::default();
+        let serial = hosts.serial();
         for priority in 0..u32::try_from(envoy.get_priority_set_size()).unwrap_or_default() {
             for index in 0..envoy.get_hosts_count(priority) {
                 let address = envoy.get_host_address(priority, index);
@@ -88,14 +99,14 @@ impl Balancer {
                 }
             }
         }
-        let registered = Registered { serial, shared: Arc::clone(&shared), hosts };
+        let registered = Registered { shared: Arc::clone(&shared), hosts };
         CLUSTERS.with_borrow_mut(|clusters| clusters.push(registered));
         Self { serial, shared }
     }
 
     fn with_hosts<R>(&self, body: impl FnOnce(&mut LocalHosts) -> R) -> Option<R> {
         CLUSTERS.with_borrow_mut(|clusters| {
-            let own = clusters.iter_mut().find(|known| known.serial == self.serial)?;
+            let own = clusters.iter_mut().find(|known| known.hosts.serial() == self.serial)?;
             Some(body(&mut own.hosts))
         })
     }
@@ -118,7 +129,8 @@ impl Balancer {
         if target.again && !self.is_still_served(target, context) {
             return None;
         }
-        self.with_hosts(|hosts| hosts.pointer(target.pick, target.key, target.identity))?
+        let published = self.shared.published();
+        self.with_hosts(|hosts| hosts.pointer(target.pick, target.key, target.identity, published))?
     }
 }
 
@@ -161,7 +173,7 @@ impl Drop for Balancer {
         self.shared.worker_left();
         // The thread's storage may be gone already when the thread ends.
         let _ = CLUSTERS.try_with(|clusters| {
-            clusters.borrow_mut().retain(|known| known.serial != self.serial);
+            clusters.borrow_mut().retain(|known| known.hosts.serial() != self.serial);
         });
     }
 }

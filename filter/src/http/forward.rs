@@ -1,16 +1,20 @@
 //! From a request to its host: address, route, host, limits.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Once};
 use std::time::Instant;
 
+use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_attribute_id as AttributeId;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyHttpFilter, envoy_log_error};
 use sandgate_request::{
-    Address, Decision, Headers as _, Recognition, Refusal, Trouble, Unaddressed, Upstream, decide, recognise,
+    Address, Decision, Headers as _, Recognition, Refusal, SECURE_ACCESS, Trouble, Unaddressed, Upstream,
+    decide, has_refused_method, recognise, settle,
 };
-use sandgate_routes::Route;
+use sandgate_routes::{Pinned, Route};
 
 use super::{Filter, RequestHeaders};
-use crate::cluster::{self, Exceeded, Found, Host, Key, Pick, Socket, Waker, Want};
+use crate::cluster::{self, Client, Exceeded, Found, Host, Key, Opener, Pick, Socket, Waker, Want};
+use crate::own;
 
 /// Where ORIGINAL_DST looks first for the address to connect to.
 const ORIGINAL_DST: &[u8] = b"envoy.network.transport_socket.original_dst_address";
@@ -47,10 +51,18 @@ impl Filter {
             envoy.get_request_header_value("x-sandgate-failpoint").is_none(),
             "failpoint: panic in the request hook"
         );
+        let reader = &shared.gateway.reader;
         let address = match self.address.get() {
             Some(address) => address,
             None => match recognise(&RequestHeaders(envoy), &shared.config) {
-                Recognition::Addressed(address) => self.address.get_or_init(|| address),
+                Recognition::Addressed(mut address) => {
+                    if address.has_two_readings()
+                        && let Err(refusal) = settle(&mut address, &reader.pin())
+                    {
+                        return self.answer(envoy, refusal, Some(&address));
+                    }
+                    self.address.get_or_init(|| address)
+                }
                 Recognition::Unaddressed if shared.config.unaddressed() == Unaddressed::Pass => {
                     if misled {
                         envoy.clear_route_cache();
@@ -58,15 +70,23 @@ impl Filter {
                     shared.stats.passed(envoy);
                     return Outcome::GoOn;
                 }
+                Recognition::Unaddressed if has_refused_method(&RequestHeaders(envoy)) => {
+                    return self.answer(envoy, Refusal::Method, None);
+                }
                 Recognition::Unaddressed => return self.answer(envoy, Refusal::Unaddressed, None),
                 Recognition::Malformed { form, part } => {
-                    return self.answer(envoy, Refusal::Malformed { form, part }, None);
+                    return self.misaddressed(envoy, Refusal::Malformed { form, part });
+                }
+                Recognition::Conflicting { taken, other } => {
+                    return self.misaddressed(envoy, Refusal::Conflicting { taken, other });
                 }
             },
         };
-        let reader = &shared.gateway.reader;
         let ready = reader.is_ready();
         let table = reader.pin();
+        if has_passed(envoy, &table) {
+            return self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address));
+        }
         let route = match decide(address, &table, ready, &RequestHeaders(envoy), &shared.config) {
             Decision::Forward(route) => route,
             Decision::Refuse(refusal) => return self.answer(envoy, refusal, Some(address)),
@@ -81,6 +101,12 @@ impl Filter {
         }
     }
 
+    /// Refuses an address that is wrong. What a gateway adds to a request can make it so, and then it is a circle.
+    fn misaddressed<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, refusal: Refusal) -> Outcome {
+        let looped = has_passed(envoy, &self.shared.gateway.reader.pin());
+        self.answer(envoy, if looped { Refusal::Upstream(Trouble::Loop) } else { refusal }, None)
+    }
+
     /// By Sandgate's own cluster.
     fn to_host<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
         // A running route has an address: `decide` refuses one without.
@@ -92,6 +118,9 @@ impl Filter {
         };
         match found {
             Found::Host { host, pick, alone } => self.admit(envoy, address, route, (host, pick), alone),
+            Found::Missing(_) if self.is_own(envoy, key.ip(), key.port()) => {
+                self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address))
+            }
             Found::Missing(of) => self.hold(envoy, route, key, &of),
             Found::NoCluster => {
                 // Once is enough: the counter has the number.
@@ -113,16 +142,19 @@ impl Filter {
         (host, pick): (Arc<Host>, Pick),
         alone: bool,
     ) -> Outcome {
-        let config = &self.shared.config;
-        let limits = (config.requests_per_sandbox(), config.connections_per_sandbox());
-        if let Err(exceeded) = host.usage().enter(alone, limits.0, limits.1) {
-            let trouble = match exceeded {
-                Exceeded::Requests => Trouble::TooManyRequests,
-                Exceeded::Connections => Trouble::TooManyConnections,
-            };
-            return self.answer(envoy, Refusal::Upstream(trouble), Some(address));
-        }
-        let token = cluster::enter(host, pick, alone, Box::new(envoy.new_scheduler()));
+        let entered = match host.usage().enter(alone, &self.shared.limits, || client(envoy)) {
+            Ok(entered) => entered,
+            Err(exceeded) => {
+                let trouble = match exceeded {
+                    Exceeded::Requests => Trouble::TooManyRequests,
+                    Exceeded::Connections => Trouble::TooManyConnections,
+                    Exceeded::ClientRequests => Trouble::ClientTooManyRequests,
+                    Exceeded::ClientConnections => Trouble::ClientTooManyConnections,
+                };
+                return self.answer(envoy, Refusal::Upstream(trouble), Some(address));
+            }
+        };
+        let token = cluster::enter(host, pick, entered, Box::new(envoy.new_scheduler()));
         self.stream.set(Some(token));
         if !envoy.set_filter_state_bytes(cluster::TARGET, &token.to_bytes()) {
             envoy_log_error!("sandgate: Envoy did not take the request's target");
@@ -139,6 +171,9 @@ impl Filter {
         key: Key,
         cluster: &cluster::Shared,
     ) -> Outcome {
+        let Some(held) = cluster.hold() else {
+            return self.answer(envoy, Refusal::Upstream(Trouble::TooManyHeld), self.address.get());
+        };
         let since = self.waiting_since.get().unwrap_or_else(Instant::now);
         self.waiting_since.set(Some(since));
         self.held.set(true);
@@ -153,20 +188,35 @@ impl Filter {
                 route.uid().as_str(),
             ),
         });
+        let percent = self.shared.config.percent_per_client();
+        let client = if percent < 100 { client(envoy) } else { None };
+        let opener = client.map(|client| Opener { client, percent });
         cluster.want(Want {
             key,
             identity: route.identity(),
             id: route.id().into(),
             socket,
+            opener,
             since,
-            waker: Waker::new(Box::new(envoy.new_scheduler())),
+            waker: Waker::new(Box::new(envoy.new_scheduler()), held),
         });
         self.shared.stats.held(envoy);
         Outcome::Held
     }
 
+    /// Whether the sandbox's address is one of the gateway's own.
+    fn is_own<EHF: EnvoyHttpFilter>(&self, envoy: &EHF, ip: IpAddr, port: u16) -> bool {
+        let gateway = self.shared.gateway;
+        let here = envoy.get_attribute_string(AttributeId::DestinationAddress);
+        let here = here.and_then(|text| std::str::from_utf8(text.as_slice()).ok()?.parse().ok());
+        own::is_own(SocketAddr::new(ip, port), gateway.own_addresses().chain(here))
+    }
+
     /// By a cluster of Envoy's type ORIGINAL_DST.
     fn to_address<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
+        if route.ip().is_some_and(|ip| self.is_own(envoy, ip, address.port())) {
+            return self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address));
+        }
         let upstream = route.authority(address.port());
         if !envoy.set_filter_state_typed(ORIGINAL_DST, upstream.as_bytes()) {
             envoy_log_error!("sandgate: Envoy did not take the upstream address");
@@ -180,13 +230,34 @@ impl Filter {
             rewrite_path(envoy, address);
         }
         // Asked before the first change, so that Envoy's headers are read once.
-        let sent =
-            [cluster::SANDBOX_ID, SANDBOX_UID].map(|name| envoy.get_request_header_value(name).is_some());
-        put(envoy, cluster::SANDBOX_ID, route.id_bytes(), sent[0]);
-        put(envoy, SANDBOX_UID, route.uid().as_bytes(), sent[1]);
+        let [id_sent, uid_sent, secret_sent] = [cluster::SANDBOX_ID, SANDBOX_UID, SECURE_ACCESS]
+            .map(|name| envoy.get_request_header_value(name).is_some());
+        let connection = RequestHeaders(envoy).with("connection", |value| value.and_then(without_identity));
+        put(envoy, cluster::SANDBOX_ID, route.id_bytes(), id_sent);
+        put(envoy, SANDBOX_UID, route.uid().as_bytes(), uid_sent);
+        if secret_sent {
+            envoy.remove_request_header(SECURE_ACCESS);
+        }
+        if let Some(value) = connection {
+            envoy.set_request_header("connection", &value);
+        }
         self.shared.stats.forwarded(envoy);
         Outcome::GoOn
     }
+}
+
+/// Whether the request has passed a gateway with this table. Every request that is let through carries the ID and the UID
+/// of its sandbox, and no form of address takes both: a client that sends the pair harms nobody but itself.
+fn has_passed<EHF: EnvoyHttpFilter>(envoy: &EHF, table: &Pinned<'_>) -> bool {
+    let Some(uid) = envoy.get_request_header_value(SANDBOX_UID) else { return false };
+    let Some(id) = envoy.get_request_header_value(cluster::SANDBOX_ID) else { return false };
+    table.get_bytes(id.as_slice()).is_some_and(|route| route.uid().as_bytes() == uid.as_slice())
+}
+
+/// Whose the request is, as Envoy says; `None` where clients have no IP address.
+fn client<EHF: EnvoyHttpFilter>(envoy: &EHF) -> Option<Client> {
+    let address = envoy.get_attribute_string(AttributeId::SourceAddress)?;
+    Client::at(address.as_slice())
 }
 
 /// Sets a header. Where the client has sent none there is nothing to replace, and adding costs Envoy less.
@@ -198,11 +269,46 @@ fn put<EHF: EnvoyHttpFilter>(envoy: &mut EHF, name: &str, value: &[u8], sent: bo
     }
 }
 
+/// The value of `Connection` without the headers that tell the sandbox who it is, if it has any of them. A server takes the
+/// headers that are named there for the last hop's and drops them. Envoy sends `Connection` on with an upgrade.
+fn without_identity(value: &[u8]) -> Option<Vec<u8>> {
+    let is_identity = |option: &[u8]| {
+        [cluster::SANDBOX_ID, SANDBOX_UID].iter().any(|name| option.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let options = || value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    options().any(is_identity).then(|| {
+        let kept: Vec<&[u8]> =
+            options().filter(|option| !option.is_empty() && !is_identity(option)).collect();
+        kept.join(b", ".as_slice())
+    })
+}
+
 /// Envoy's headers are borrowed from it, and setting one ends the borrow: the new path is copied first.
 fn rewrite_path<EHF: EnvoyHttpFilter>(envoy: &mut EHF, address: &Address) {
     let rewritten = RequestHeaders(envoy)
         .with(":path", |path| path.and_then(|path| address.rewrite(path)).map(|path| path.into_owned()));
     if let Some(path) = rewritten {
         envoy.set_request_header(":path", &path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_identity;
+
+    #[test]
+    fn connection_keeps_all_its_options_but_the_headers_that_name_the_sandbox() {
+        for (value, kept) in [
+            ("Upgrade", None),
+            ("keep-alive, Upgrade", None),
+            ("", None),
+            ("x-sandbox-identity", None),
+            ("Upgrade, x-sandbox-id", Some("Upgrade")),
+            ("X-Sandbox-UID ,Upgrade,,x-sandbox-ID, x-other", Some("Upgrade, x-other")),
+            ("x-sandbox-uid", Some("")),
+        ] {
+            let expected = kept.map(|kept| kept.as_bytes().to_vec());
+            assert_eq!(without_identity(value.as_bytes()), expected, "{value}");
+        }
     }
 }

@@ -11,7 +11,7 @@ pub(super) struct Stats {
 }
 
 /// Counter names of refusals, by [`slot`].
-const REFUSED: [&str; 18] = [
+const REFUSED: [&str; 29] = [
     "rq_malformed",
     "rq_unaddressed",
     "rq_not_ready",
@@ -20,7 +20,7 @@ const REFUSED: [&str; 18] = [
     "rq_not_running",
     "rq_unauthorized",
     "rq_jwt_verifier_not_ready",
-    "panics",
+    "rq_internal_error",
     "rq_sandbox_gone",
     "rq_port_closed",
     "rq_connect_timeout",
@@ -30,6 +30,17 @@ const REFUSED: [&str; 18] = [
     "rq_too_many_connections",
     "rq_wait_timeout",
     "rq_no_sandbox_cluster",
+    "rq_bad_status",
+    "rq_routing_loop",
+    "rq_client_too_many_requests",
+    "rq_client_too_many_connections",
+    "rq_client_too_many_ports",
+    "rq_too_many_hosts",
+    "rq_too_many_held",
+    "rq_conflicting_address",
+    "rq_ambiguous_address",
+    "rq_method_not_allowed",
+    "rq_port_not_allowed",
 ];
 
 fn slot(refusal: Refusal) -> usize {
@@ -40,9 +51,13 @@ fn slot(refusal: Refusal) -> usize {
         Refusal::Unknown => 3,
         Refusal::Ambiguous => 4,
         Refusal::NotRunning(_) => 5,
-        Refusal::Unauthorized => 6,
+        Refusal::Unauthorized { .. } => 6,
         Refusal::JwtVerifierNotReady => 7,
         Refusal::Panic => 8,
+        Refusal::Conflicting { .. } => 25,
+        Refusal::TwoReadings => 26,
+        Refusal::Method => 27,
+        Refusal::PortNotAllowed => 28,
         Refusal::Upstream(trouble) => match trouble {
             Trouble::Gone => 9,
             Trouble::PortClosed => 10,
@@ -53,6 +68,13 @@ fn slot(refusal: Refusal) -> usize {
             Trouble::TooManyConnections => 15,
             Trouble::NotAddedInTime => 16,
             Trouble::NoCluster => 17,
+            Trouble::BadStatus => 18,
+            Trouble::Loop => 19,
+            Trouble::ClientTooManyRequests => 20,
+            Trouble::ClientTooManyConnections => 21,
+            Trouble::ClientTooManyPorts => 22,
+            Trouble::TooManyHosts => 23,
+            Trouble::TooManyHeld => 24,
         },
     }
 }

@@ -81,7 +81,15 @@ impl WebSocket {
 
     /// Sends a text.
     pub async fn send(&mut self, text: &str) {
-        self.0.send(Message::text(text)).await.expect("send on the WebSocket");
+        self.try_send(text).await.expect("send on the WebSocket");
+    }
+
+    /// Sends a text on a WebSocket that may have ended.
+    ///
+    /// # Errors
+    /// When it has.
+    pub async fn try_send(&mut self, text: &str) -> Result<(), Error> {
+        self.0.send(Message::text(text)).await
     }
 
     /// The next text, or `None` when the other side has closed.
@@ -95,8 +103,17 @@ impl WebSocket {
     }
 
     /// Closes it and waits for the other side to agree.
-    pub async fn close(mut self) {
-        self.0.close(None).await.expect("close the WebSocket");
+    pub async fn close(self) {
+        self.try_close().await.expect("close the WebSocket");
+    }
+
+    /// The same where it may have ended.
+    ///
+    /// # Errors
+    /// When it has.
+    pub async fn try_close(mut self) -> Result<(), Error> {
+        self.0.close(None).await?;
         while let Some(Ok(_)) = timeout(DEADLINE, self.0.next()).await.expect("a close in time") {}
+        Ok(())
     }
 }

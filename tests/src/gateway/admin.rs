@@ -6,9 +6,21 @@ use super::Gateway;
 use crate::{Client, DEADLINE, Reply, Request, eventually};
 
 impl Gateway {
-    /// Reads a page of the admin port.
+    /// Reads a page of the admin port. A page that is made while we wait is waited for.
     pub async fn admin(&self, path: &str) -> Reply {
-        self.admin_send(Request::get(path)).await
+        let mut asked = path.to_owned();
+        eventually(&format!("{path} is made"), DEADLINE * 3, async || {
+            let reply = self.admin_send(Request::get(&asked)).await;
+            match reply.status {
+                202 => {
+                    asked = reply.json()["again"].as_str().expect("where to ask again").to_owned();
+                    None
+                }
+                503 if reply.text().contains("other pages are being made") => None,
+                _ => Some(reply),
+            }
+        })
+        .await
     }
 
     /// Sends any request to the admin port.
@@ -40,6 +52,12 @@ impl Gateway {
         let reply = self.admin(&format!("/stats?filter=^{}$", name.replace('.', "\\."))).await;
         let text = reply.text().trim().to_owned();
         text.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()
+    }
+
+    /// What Envoy's heap has given out, in bytes.
+    pub async fn heap(&self) -> u64 {
+        let memory = self.admin("/memory").await.json();
+        memory["allocated"].as_str().and_then(|bytes| bytes.parse().ok()).expect("a number of bytes")
     }
 
     /// Waits until a counter or gauge has a value.

@@ -53,8 +53,9 @@ pub(super) fn at<'c>(config: &'c mut Value, pointer: &str) -> &'c mut Value {
 
 const CLUSTER_MODULE: &str = "/cluster_type/typed_config/dynamic_module_config/module/local/filename";
 const FIRST: &str = "/static_resources/listeners/0";
-const CONNECTION_MANAGER: &str = "/filter_chains/0/filters/0/typed_config";
-const FILTER: &str = "/filter_chains/0/filters/0/typed_config/http_filters/0/typed_config";
+const SHARES: &str = "/filter_chains/0/filters/0/typed_config";
+const CONNECTION_MANAGER: &str = "/filter_chains/0/filters/1/typed_config";
+const FILTER: &str = "/filter_chains/0/filters/1/typed_config/http_filters/0/typed_config";
 
 /// Any free port of 127.0.0.1; the admin port is found through `--admin-address-path`, the others through the admin port.
 fn free_address() -> Value {
@@ -83,7 +84,9 @@ pub(super) fn localised(folder: &Path, module: &Path, settings: Option<&Value>) 
     }
     let listener = at(&mut config, FIRST);
     *at(listener, "/address") = free_address();
-    *at(listener, &format!("{FILTER}/dynamic_module_config/module/local/filename")) = json!(module);
+    for filter in [SHARES, FILTER] {
+        *at(listener, &format!("{filter}/dynamic_module_config/module/local/filename")) = json!(module);
+    }
     at(listener, CONNECTION_MANAGER)["access_log"] = json!([access::config(&folder.join(ACCESS_LOG))]);
     config
 }

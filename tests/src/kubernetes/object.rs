@@ -198,6 +198,11 @@ impl Object {
         self.become_shape(self.kind.running(ip.into().0)).await;
     }
 
+    /// Lets its readiness probe fail, and nothing else.
+    pub async fn become_unready(&self) {
+        self.become_shape(self.kind.unready()).await;
+    }
+
     /// Lets it fail.
     pub async fn fail(&self) {
         self.become_shape(self.kind.failed()).await;

@@ -104,12 +104,13 @@ impl Kind {
         }
     }
 
-    /// The annotation with the access token, where the project has one.
+    /// The annotation with the access token; OpenSandbox puts its own on the objects of agent-sandbox too.
     pub(super) fn token_annotation(self) -> &'static str {
         match self {
             Self::OpenKruise => "agents.kruise.io/runtime-access-token",
-            Self::OpenSandbox => "opensandbox.io/secure-access-token",
-            Self::AgentSandbox | Self::AgentSandboxV1Alpha1 => panic!("agent-sandbox has no access tokens"),
+            Self::OpenSandbox | Self::AgentSandbox | Self::AgentSandboxV1Alpha1 => {
+                "opensandbox.io/secure-access-token"
+            }
         }
     }
 
@@ -169,6 +170,18 @@ impl Kind {
                 }),
             },
         }
+    }
+
+    /// What a controller writes while a readiness probe fails: everything else stays as it is.
+    pub(super) fn unready(self) -> Shape {
+        let status = match self {
+            Self::OpenKruise => json!({ "conditions": [{ "type": "Ready", "status": "False" }] }),
+            Self::AgentSandbox | Self::AgentSandboxV1Alpha1 => {
+                json!({ "conditions": [ready("False", "DependenciesNotReady")] })
+            }
+            Self::OpenSandbox => json!({ "ready": 0 }),
+        };
+        Shape { object: json!({}), status }
     }
 
     pub(super) fn failed(self) -> Shape {

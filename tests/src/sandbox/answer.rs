@@ -45,7 +45,14 @@ pub(super) async fn answer(
 ) -> Result<Answer, Infallible> {
     shared.requests.fetch_add(1, Ordering::SeqCst);
     Ok(match request.uri().path() {
-        "/ws" => websocket(&shared, request),
+        "/ws" => {
+            let name = shared.name.clone();
+            websocket(request, name)
+        }
+        "/ws-seen" => {
+            let seen = seen(&shared, arrival, &request).to_string();
+            websocket(request, seen)
+        }
         "/sse" => events(&shared),
         "/slow" => {
             let _held = Held::new(&shared);
@@ -56,8 +63,40 @@ pub(super) async fn answer(
         "/upload" => upload(&shared, request).await,
         "/download" => download(&request),
         "/trailers" => trailers(),
+        "/takeover.html" => text("text/html", TAKEOVER_PAGE),
+        "/takeover.js" => text("text/javascript", TAKEOVER_WORKER),
+        "/takeover-active" => {
+            shared.takeover.add_permits(1);
+            text("text/plain", "")
+        }
+        "/takeover-done" => {
+            let permit = shared.takeover.acquire().await.expect("never closed");
+            permit.forget();
+            text("text/plain", "")
+        }
         _ => describe(&shared, arrival, &request),
     })
+}
+
+/// Everything in it is relative, so that it works under any prefix. The page is loaded when its image is, and the image is
+/// answered when the worker is active.
+const TAKEOVER_PAGE: &str = "<!doctype html><title>takeover</title><p>takeover page</p>\
+    <script>navigator.serviceWorker.register(new URL('takeover.js', location), { scope: '/' })</script>\
+    <img src=\"takeover-done\">";
+const TAKEOVER_WORKER: &str = "\
+    addEventListener('install', () => skipWaiting());\
+    addEventListener('activate', event => event.waitUntil(fetch('takeover-active')));\
+    addEventListener('fetch', event => {\
+      if (event.request.mode === 'navigate')\
+        event.respondWith(new Response('<p>taken over</p>', { headers: { 'content-type': 'text/html' } }));\
+    });";
+
+fn text(content_type: &'static str, body: &'static str) -> Answer {
+    Response::builder()
+        .header(CONTENT_TYPE, content_type)
+        .header("service-worker-allowed", "/")
+        .body(Full::new(Bytes::from_static(body.as_bytes())).boxed())
+        .expect("a valid answer")
 }
 
 fn json_answer(value: &Value) -> Answer {
@@ -68,6 +107,10 @@ fn json_answer(value: &Value) -> Answer {
 }
 
 fn describe(shared: &Shared, arrival: Arrival, request: &Request<Incoming>) -> Answer {
+    json_answer(&seen(shared, arrival, request))
+}
+
+fn seen(shared: &Shared, arrival: Arrival, request: &Request<Incoming>) -> Value {
     let mut headers = Map::new();
     for (name, value) in request.headers() {
         let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -78,7 +121,7 @@ fn describe(shared: &Shared, arrival: Arrival, request: &Request<Incoming>) -> A
     let host = request.uri().authority().map(ToString::to_string).or_else(|| {
         request.headers().get(HOST).map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned())
     });
-    json_answer(&json!({
+    json!({
         "sandbox": shared.name,
         "method": request.method().as_str(),
         "path": request.uri().path_and_query().map_or("", |path| path.as_str()),
@@ -86,22 +129,21 @@ fn describe(shared: &Shared, arrival: Arrival, request: &Request<Incoming>) -> A
         "headers": headers,
         "port": arrival.port,
         "connection": arrival.connection,
-    }))
+    })
 }
 
-fn websocket(shared: &Arc<Shared>, mut request: Request<Incoming>) -> Answer {
+fn websocket(mut request: Request<Incoming>, first: String) -> Answer {
     let Some(key) = request.headers().get(SEC_WEBSOCKET_KEY) else {
         let mut answer = json_answer(&json!({ "error": "no WebSocket key" }));
         *answer.status_mut() = StatusCode::BAD_REQUEST;
         return answer;
     };
     let accept = derive_accept_key(key.as_bytes());
-    let shared = Arc::clone(shared);
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let mut socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, None).await;
-        if socket.send(Message::text(shared.name.clone())).await.is_err() {
+        if socket.send(Message::text(first)).await.is_err() {
             return;
         }
         while let Some(Ok(message)) = socket.next().await {

@@ -1,8 +1,14 @@
-//! How a request names its sandbox: every form, and which form wins.
+//! How a request names its sandbox: every form, and what becomes of a request that names two.
 
-use sandgate_tests::{Gateway, Reply, Request, route, routes};
+use sandgate_tests::{Gateway, Reply, Request, replace_by_rename, route, routes};
 
 use crate::support::{AGENT_SANDBOX_PORT, KRUISE_PORT, PORT, assert_refused, demo, sandbox};
+
+/// Replaces the routes file and waits until the gateway has read it, for the `generation`th time.
+async fn reload(gateway: &Gateway, generation: u64, text: &str) {
+    replace_by_rename(&gateway.routes_file(), text);
+    gateway.generation(generation).await;
+}
 
 /// The parts of a request that can name a sandbox.
 #[derive(Clone, Default)]
@@ -53,7 +59,7 @@ const FORMS: [(&str, Add); 7] = [
 ];
 
 #[tokio::test]
-async fn every_form_reaches_the_sandbox_it_names_and_the_first_form_in_order_wins() {
+async fn every_form_reaches_the_sandbox_it_names_and_a_second_that_names_another_is_refused() {
     let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
     let mut sandboxes = Vec::new();
     for name in names {
@@ -71,14 +77,87 @@ async fn every_form_reaches_the_sandbox_it_names_and_the_first_form_in_order_win
         assert_eq!((reply.seen_path().as_str(), reply.seen_port()), ("/here", PORT.into()), "{form}");
         let access = gateway.access(&reply).await;
         assert_eq!(access.upstream, sandboxes[first].authority(), "{form}");
-        // Every later form beside it changes nothing. A request has one path and one host, so the first stays.
+        // A request has one path and one host, so of two forms in the same text the first stays.
         for (later, (other, add_other)) in FORMS.iter().enumerate().skip(first + 1) {
-            let mut both = Parts::default();
-            add_other(&mut both, names[later]);
-            add(&mut both, names[first]);
-            let reply = client.send(both.request()).await.expect("an answer");
-            assert_eq!(reply.sandbox(), names[first], "{form} before {other}");
+            let both = |name| {
+                let mut both = Parts::default();
+                add_other(&mut both, name);
+                add(&mut both, names[first]);
+                both.request()
+            };
+            let reply = gateway.send(both(names[first])).await;
+            assert_eq!(reply.sandbox(), names[first], "{form} and {other} agree");
+            let reply = gateway.send(both(names[later])).await;
+            let is_one_text = first == 4 && later == 5;
+            if is_one_text || later == FORMS.len() - 1 {
+                // An application's own path may look like the last form.
+                assert_eq!(reply.sandbox(), names[first], "{form} before {other}");
+            } else {
+                assert_refused(&gateway, &reply, 400, "conflicting_address").await;
+            }
         }
+    }
+    gateway.stat_is("sandgate.rq_conflicting_address", 14).await;
+}
+
+#[tokio::test]
+async fn a_host_id_that_is_a_uuid_is_served_whatever_digits_it_begins_or_ends_with() {
+    let up = sandbox("up").await;
+    let ids = [
+        "12345678-0b4d-4e5f-9a6b-7c8d9e0f1a2b",
+        "8c1f03a2-0b4d-4e5f-9a6b-123456789012",
+        "10000000-2000-4000-8000-100000000001",
+    ];
+    let gateway = Gateway::serving(&routes(ids.map(|id| route(id).id(id).ip(up.ip())))).await;
+    for id in ids {
+        for host in [format!("{id}-{PORT}.sandbox.test"), format!("{PORT}-{id}.sandbox.test")] {
+            let reply = gateway.send(Request::get("/").host(&host)).await;
+            assert_eq!((reply.sandbox().as_str(), reply.seen_port()), ("up", PORT.into()), "{host}");
+            assert_eq!(reply.seen("x-sandbox-id"), [id]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_with_two_readings_goes_to_the_sandbox_that_exists_and_is_refused_where_both_do() {
+    let (front, back) = (sandbox("front").await, sandbox("back").await);
+    let front_route = || route("front").id("web-8888").ip(front.ip());
+    let back_route = || route("back").id("8000-web").ip(back.ip());
+    let gateway = Gateway::serving(&routes([front_route()])).await;
+    let ask = async || gateway.send(Request::get("/").host("8000-web-8888.sandbox.test")).await;
+    let reply = ask().await;
+    assert_eq!((reply.sandbox().as_str(), reply.seen_port()), ("front", 8000));
+    reload(&gateway, 2, &routes([front_route(), back_route()])).await;
+    assert_refused(&gateway, &ask().await, 400, "ambiguous_address").await;
+    reload(&gateway, 3, &routes([back_route()])).await;
+    let reply = ask().await;
+    assert_eq!((reply.sandbox().as_str(), reply.seen_port()), ("back", 8888));
+    reload(&gateway, 4, &routes([])).await;
+    assert_refused(&gateway, &ask().await, 502, "sandbox_not_found").await;
+}
+
+#[tokio::test]
+async fn with_a_uid_no_form_reaches_the_successor_of_a_deleted_sandbox() {
+    let up = sandbox("up").await;
+    let entry = |uid: &str| route("up").set("uid", uid).ip(up.ip());
+    let gateway = Gateway::serving(&routes([entry("uid-1")])).await;
+    let with_uid = |add: Add, uid: &str| {
+        let mut parts = Parts::default();
+        add(&mut parts, "up");
+        parts.headers.push(("x-sandbox-uid", uid.to_owned()));
+        parts.request()
+    };
+    for (form, add) in FORMS {
+        for uid in ["uid-1", ""] {
+            assert_eq!(gateway.send(with_uid(add, uid)).await.sandbox(), "up", "{form} {uid:?}");
+        }
+    }
+    reload(&gateway, 2, &routes([entry("uid-2")])).await;
+    for (form, add) in FORMS {
+        let refused = gateway.send(with_uid(add, "uid-1")).await;
+        let status = if form.starts_with("opensandbox") { 404 } else { 502 };
+        assert_refused(&gateway, &refused, status, "sandbox_not_found").await;
+        assert_eq!(gateway.send(with_uid(add, "uid-2")).await.sandbox(), "up", "{form}");
     }
 }
 
@@ -161,7 +240,7 @@ async fn ids_are_opaque_dashes_and_digits_in_them_are_not_taken_for_ports() {
     ]))
     .await;
     let sandbox_of = async |request| gateway.send(request).await.sandbox();
-    // Both host forms fit: the first in order reads the port in front.
+    // Both host forms fit: the sandbox that exists is meant.
     assert_eq!(sandbox_of(Request::get("/").host("8000-x-8000.test.local")).await, "dashed");
     assert_eq!(sandbox_of(Request::get("/").host("x-8000-8000.test.local")).await, "dashed");
     assert_eq!(sandbox_of(Request::get("/kruise/x-8000/8000/")).await, "dashed");

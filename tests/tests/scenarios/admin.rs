@@ -93,7 +93,7 @@ async fn one_route_has_all_its_fields_and_no_token() {
     let expected = json!({
         "id": "team--asleep", "namespace": "team", "name": "asleep", "provider": "file", "uid": "file:team/asleep",
         "owner": "alice", "state": "paused", "ip": "127.0.0.1", "version": "1", "identity": null,
-        "auth": true, "requireTrafficAuth": false, "ambiguous": false,
+        "auth": true, "secureAccess": false, "requireTrafficAuth": false, "ambiguous": false,
     });
     assert_eq!(found, expected);
     let found = gateway.admin("/sandgate/routes?id=custom.id").await.json();
@@ -157,4 +157,27 @@ async fn the_pages_are_read_only_and_are_not_on_the_public_port() {
     }
     let help = gateway.admin("/help").await;
     assert!(help.text().contains("/sandgate/routes") && help.text().contains("/sandgate/status"));
+}
+
+#[tokio::test]
+async fn a_page_of_the_table_is_made_off_the_main_thread_and_fetched_once() {
+    let gateway = ten().await;
+    for (path, key) in [("/sandgate/routes", "routes"), ("/sandgate/status?digest=1", "digest")] {
+        assert!(!gateway.admin(path).await.json()[key].is_null(), "{path}");
+    }
+    for path in ["/sandgate/routes", "/sandgate/status"] {
+        let gone = gateway.admin(&format!("{path}?job=1")).await;
+        assert_eq!(gone.status, 404, "it was fetched: {}", gone.text());
+        for bad in ["?job=", "?job=x", "?job=1&limit=2"] {
+            assert_eq!(gateway.admin(&format!("{path}{bad}")).await.status, 400, "{path}{bad}");
+        }
+    }
+    // The thread that made them ends when there is nothing to do.
+    gateway
+        .until("the pages' thread ends", async || {
+            let tasks = std::fs::read_dir(format!("/proc/{}/task", gateway.pid())).ok()?;
+            let mut names = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("comm")));
+            (!names.any(|name| name.is_ok_and(|name| name.trim() == "sandgate-pages"))).then_some(())
+        })
+        .await;
 }

@@ -91,3 +91,35 @@ async fn a_route_that_needs_a_verified_traffic_token_is_closed_until_there_is_a_
         assert_eq!(up.requests(), 0);
     }
 }
+
+#[tokio::test]
+async fn a_sandbox_that_its_owner_has_closed_is_served_with_its_token_only_without_enable_auth() {
+    let up = sandbox("up").await;
+    let gateway = Gateway::serving(&routes([
+        route("closed").set("secure-access-token", SECRET).ip(up.ip()),
+        route("runtime").token(SECRET).ip(up.ip()),
+    ]))
+    .await;
+    const HEADER: &str = "OpenSandbox-Secure-Access";
+    for (request, _) in dialects("closed") {
+        let reply = gateway.send(request).await;
+        assert_refused(&gateway, &reply, 401, "unauthorized").await;
+        let message = reply.json()["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains("opensandbox-secure-access") && !message.contains(SECRET), "{message}");
+    }
+    for (request, _) in dialects("closed") {
+        let wrong = gateway.send(request.header("x-access-token", SECRET)).await;
+        assert_refused(&gateway, &wrong, 401, "unauthorized").await;
+    }
+    assert_eq!(up.requests(), 0);
+    for name in ["closed", "runtime"] {
+        for (request, _) in dialects(name) {
+            let reply = gateway.send(request.header(HEADER, format!(" {SECRET} "))).await;
+            assert_eq!(reply.sandbox(), "up", "{name}");
+            assert!(reply.seen("opensandbox-secure-access").is_empty(), "{}", reply.text());
+        }
+    }
+    // The runtime checks its own token, so it gets it.
+    let reply = gateway.send(ask("default--runtime").header("x-access-token", SECRET)).await;
+    assert_eq!(reply.seen("x-access-token"), [SECRET]);
+}

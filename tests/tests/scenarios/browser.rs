@@ -29,3 +29,25 @@ async fn chromium_shows_a_readable_page_for_a_paused_sandbox_an_unknown_one_and_
     let page = Browser::page(gateway.address(), "8000-default--up.sandbox.test", "/hello").await;
     assert!(page.contains("\"sandbox\":\"up\"") && page.contains("\"path\":\"/hello\""), "{page}");
 }
+
+#[tokio::test]
+async fn in_chromium_the_service_worker_of_one_sandbox_does_not_get_into_the_origin_of_another() {
+    let (a, b) = (sandbox("a").await, sandbox("b").await);
+    let gateway = Gateway::serving(&routes([route("a").ip(a.ip()), route("b").ip(b.ip())])).await;
+    // Chromium has service workers under localhost without TLS.
+    let origin = |name: &str| format!("8000-default--{name}.localhost");
+    let browser = Browser::new();
+    let visit = async |name: &str, path: &str| browser.visit(gateway.address(), &origin(name), path).await;
+
+    // In its own origin the worker does what it is made for: from then on it answers.
+    assert!(visit("a", "/takeover.html").await.contains("takeover page"));
+    let page = visit("a", "/hello").await;
+    assert!(page.contains("taken over"), "the worker of a is not at work in its own origin: {page}");
+
+    for path in ["/kruise/default--a/8000/takeover.html", "/default--a/8000/takeover.html"] {
+        let page = visit("b", path).await;
+        assert!(!page.contains("takeover page"), "a's page in b's origin: {page}");
+    }
+    let page = visit("b", "/hello").await;
+    assert!(page.contains("\"sandbox\":\"b\"") && !page.contains("taken over"), "{page}");
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandgate_tests::kubernetes::{ApiServer, ServiceAccount, agent_sandbox, kruise};
+use sandgate_tests::kubernetes::{ApiServer, ServiceAccount, agent_sandbox, kruise, opensandbox};
 use sandgate_tests::{Cli, DEADLINE, Place, eventually, locations};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -137,6 +137,31 @@ async fn a_kind_that_is_not_installed_fails_only_where_it_was_asked_for() {
     assert_eq!(some.code, Some(0), "{}", some.stdout);
     assert_step(&some, "definition", "skip", &["not in this cluster"]);
     assert_step(&some, "sandboxes", "ok", &["1 running"]);
+}
+
+#[tokio::test]
+async fn addresses_outside_the_pod_ranges_and_ranges_that_are_missing_are_told() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("check").await;
+    opensandbox(&api, &namespace, "in").running("10.1.2.3").create().await;
+    opensandbox(&api, &namespace, "out").running("203.0.113.7").create().await;
+    let kubeconfig = api.admin_kubeconfig();
+    let done = check(&kubeconfig, &["--provider", "opensandbox", "-n", &namespace]).await;
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    assert_step(&done, "sandboxes", "ok", &["2 running"]);
+    assert_step(&done, "addresses", "warn", &["1 object", "outside the pod ranges", "hint:"]);
+    assert_step(&done, "pod-ranges", "warn", &["not given", "hint: a gateway does not start"]);
+
+    let folder = TempDir::new().expect("a folder");
+    let config = folder.path().join("gateway.yaml");
+    let provider = json!({ "kind": "opensandbox", "namespaces": [namespace] });
+    let gateway = json!({ "gateway": {
+        "kubernetes": { "providers": [provider] }, "pod-ranges": ["10.0.0.0/8", "203.0.113.0/24"]
+    } });
+    fs::write(&config, gateway.to_string()).expect("write");
+    let done = check(&kubeconfig, &["--config", config.to_str().expect("text")]).await;
+    assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
+    assert!(done.stdout.trim_end().ends_with("All good."), "{}", done.stdout);
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ fn full() -> bool {
 const KEPT: u32 = 8;
 
 /// One server for all of 127/8: it says at which address it was asked, so that every address is a sandbox.
-async fn loopback() -> (tokio::task::JoinHandle<()>, u16) {
+pub(crate) async fn loopback() -> (tokio::task::JoinHandle<()>, u16) {
     // Bound to everything, since 127/8 has no name: each connection knows the address it was made to.
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.expect("listen");
     let port = listener.local_addr().expect("an address").port();

@@ -72,6 +72,15 @@ fn cases() -> Vec<Case> {
         case("/default--up/8000/rest", &[("Host", "www.sandbox.test")]),
         case("/default--asleep/8000/rest", &[]),
         case("/", &[]),
+        case("/x", &[("Host", "8000-default--up.sandbox.test"), ("e2b-sandbox-id", "default--up")]),
+        case("/x", &[("Host", "8000-default--up.sandbox.test"), ("e2b-sandbox-id", "default--asleep")]),
+        case("/x", &[("Host", "8000-default--up.sandbox.test"), ("x-sandbox-uid", "another")]),
+        case("/x", &[("Host", "8000-two-8888.sandbox.test")]),
+        case("/x", &[("Host", "8000-both-8888.sandbox.test")]),
+        case("/x", &[("Host", "9901-default--up.sandbox.test")]),
+        case("/x", &[("e2b-sandbox-id", "default--up"), ("e2b-sandbox-id", "default--up")]),
+        case("/x", &[("e2b-sandbox-id", "default--closed"), ("x-access-token", SECRET)]),
+        case("/x", &[("e2b-sandbox-id", "default--closed"), ("opensandbox-secure-access", SECRET)]),
     ]
 }
 
@@ -82,13 +91,20 @@ async fn gateway() -> (Sandbox, Gateway) {
         route("asleep").state("paused").ip(up.ip()),
         route("guarded").token(SECRET).ip(up.ip()),
         route("jwt").token(SECRET).set("require-traffic-auth", true).ip(up.ip()),
+        route("closed").set("secure-access-token", SECRET).ip(up.ip()),
+        route("two").id("8000-two").ip(up.ip()),
+        route("one-reading").id("8000-both").ip(up.ip()),
+        route("other-reading").id("both-8888").ip(up.ip()),
     ]);
     let gateway = Gateway::builder().routes(&text).filter(filter()).start().await;
     (up, gateway)
 }
 
 fn filter() -> Value {
-    json!({ "enable-auth": true, "domains": ["sandbox.test"], "unaddressed": "refuse" })
+    json!({
+        "dialects": { "kruise": { "path": true }, "opensandbox": { "path": true } },
+        "enable-auth": true, "domains": ["sandbox.test"], "unaddressed": "refuse", "denied-ports": [9901],
+    })
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ async fn plain(sandbox: &Sandbox) -> Gateway {
         .without_bootstrap_extension()
         .module("not-loaded.so".into())
         .adjust(|config| {
-            let filters = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/http_filters";
+            let filters = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config/http_filters";
             config
                 .pointer_mut(filters)
                 .and_then(|filters| filters.as_array_mut())
@@ -29,8 +29,15 @@ async fn plain(sandbox: &Sandbox) -> Gateway {
                 .expect("clusters")
                 .retain(|cluster| cluster["name"] == "plain");
             // Their routes go with them.
-            let routes = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
+            let routes = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config/route_config/virtual_hosts/0/routes";
             config.pointer_mut(routes).and_then(|routes| routes.as_array_mut()).expect("routes").truncate(1);
+            // Last, because it stands before the connection manager.
+            let filters = "/static_resources/listeners/0/filter_chains/0/filters";
+            config
+                .pointer_mut(filters)
+                .and_then(|filters| filters.as_array_mut())
+                .expect("filters")
+                .remove(0);
         })
         .start()
         .await

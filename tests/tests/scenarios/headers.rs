@@ -1,11 +1,11 @@
 //! What the sandbox is told about itself, and what a client cannot make anybody believe.
 
-use sandgate_tests::{Gateway, Request, Sandbox, route, routes};
-use serde_json::json;
+use sandgate_tests::{Gateway, Request, Sandbox, WebSocket, route, routes};
+use serde_json::{Value, json};
 
-use crate::support::{PORT, ask, sandbox, split_routes, splitting};
+use crate::support::{PORT, ask, assert_refused, sandbox, split_routes, splitting};
 
-async fn two(filter: serde_json::Value) -> (Sandbox, Sandbox, Sandbox, Gateway) {
+async fn two(filter: Value) -> (Sandbox, Sandbox, Sandbox, Gateway) {
     let (mine, other, rest) = (sandbox("mine").await, sandbox("other").await, sandbox("rest").await);
     let builder = Gateway::builder()
         .routes(&routes([
@@ -35,17 +35,102 @@ async fn the_sandbox_gets_its_own_id_and_uid_whatever_the_client_sent() {
             (vec!["default--mine".to_owned()], vec!["uid-of-mine".to_owned()])
         );
     }
-    let lies = ask("default--mine")
-        .header("x-sandbox-id", "default--other")
-        .header("x-sandbox-id", "again")
-        .header("x-sandbox-uid", "uid-of-other")
-        .header("x-sandbox-uid", "again");
+    // Where nobody reads them they are the client's to send, and not the sandbox's to believe.
+    let off = json!({ "dialects": { "agent-sandbox": { "enabled": false } } });
+    let (_mine, _other, _rest, gateway) = two(splitting(off)).await;
+    let lies = ask("default--mine").header("x-sandbox-id", "default--other").header("x-sandbox-id", "again");
     let reply = gateway.send(lies).await;
     assert_eq!(reply.sandbox(), "mine");
     assert_eq!(
         (reply.seen("x-sandbox-id"), reply.seen("x-sandbox-uid")),
         (vec!["default--mine".to_owned()], vec!["uid-of-mine".to_owned()])
     );
+}
+
+#[tokio::test]
+async fn an_address_or_a_token_that_is_sent_twice_is_refused_before_anybody_reads_it() {
+    let (mine, other, rest, gateway) = two(splitting(json!({}))).await;
+    let named = || Request::get("/").header("x-sandbox-id", "mine");
+    let cases = [
+        (ask("default--mine"), "e2b-sandbox-id", "default--other"),
+        (ask("default--mine"), "e2b-sandbox-port", "8888"),
+        (
+            Request::get("/").header("opensandbox-ingress-to", "default--mine-8000"),
+            "opensandbox-ingress-to",
+            "x-1",
+        ),
+        (
+            Request::get("/").header("opensandbox-ingress-to", "default--mine-8000"),
+            "open-sandbox-ingress",
+            "x-1",
+        ),
+        (named(), "x-sandbox-id", "other"),
+        (named().header("x-sandbox-namespace", "default"), "x-sandbox-namespace", "team"),
+        (named().header("x-sandbox-port", "8000"), "x-sandbox-port", "8888"),
+        (named().header("x-sandbox-uid", "uid-of-mine"), "x-sandbox-uid", "uid-of-mine"),
+        (ask("default--mine").header("x-access-token", "a"), "x-access-token", "b"),
+        (ask("default--mine").header("opensandbox-secure-access", "a"), "opensandbox-secure-access", "a"),
+    ];
+    let mut http2 = gateway.http2_client().await;
+    for (request, name, again) in cases {
+        let again = request.header(name, again);
+        let reply = gateway.send(again).await;
+        assert_refused(&gateway, &reply, 400, "duplicate_header").await;
+    }
+    let twice = ask("default--mine").header("e2b-sandbox-id", "default--mine");
+    let reply = http2.send(twice).await.expect("an answer");
+    assert_refused(&gateway, &reply, 400, "duplicate_header").await;
+    assert_eq!((mine.requests(), other.requests(), rest.requests()), (0, 0, 0));
+    // More headers than the module reads at once make no difference.
+    let many = (0..40).fold(ask("default--mine"), |request, n| request.header(&format!("x-filler-{n}"), "x"));
+    let reply = gateway.send(many.header("x-access-token", "a").header("x-access-token", "b")).await;
+    assert_refused(&gateway, &reply, 400, "duplicate_header").await;
+    assert_eq!(gateway.send(ask("default--mine")).await.sandbox(), "mine");
+}
+
+#[tokio::test]
+async fn a_header_with_underscores_reaches_no_sandbox() {
+    let (_mine, _other, _rest, gateway) = two(splitting(json!({}))).await;
+    let request = ask("default--mine")
+        .header("x_sandbox_id", "default--other")
+        .header("x_sandbox-uid", "uid-of-other")
+        .header("x_access_token", "stolen")
+        .header("x-plain", "kept");
+    let mut http2 = gateway.http2_client().await;
+    let over_http2 = http2.send(ask("default--mine").header("x_sandbox_id", "x")).await.expect("an answer");
+    for reply in [gateway.send(request).await, over_http2] {
+        assert_eq!(reply.sandbox(), "mine");
+        for name in ["x_sandbox_id", "x_sandbox-uid", "x_access_token"] {
+            assert!(reply.seen(name).is_empty(), "{name}: {}", reply.text());
+        }
+        assert_eq!(reply.seen("x-sandbox-id"), ["default--mine"]);
+    }
+}
+
+#[tokio::test]
+async fn a_client_cannot_have_the_headers_dropped_that_name_the_sandbox() {
+    let (_mine, _other, _rest, gateway) = two(splitting(json!({}))).await;
+    let assert_kept = |seen: &Value, listed: &str| {
+        assert_eq!(seen["headers"]["x-sandbox-id"], json!(["default--mine"]), "{listed}: {seen}");
+        assert_eq!(seen["headers"]["x-sandbox-uid"], json!(["uid-of-mine"]), "{listed}: {seen}");
+        let connection = seen["headers"]["connection"].to_string().to_ascii_lowercase();
+        assert!(!connection.contains("x-sandbox"), "{listed}: {seen}");
+    };
+    for listed in ["x-sandbox-id, X-Sandbox-Uid", "keep-alive,x-sandbox-id"] {
+        let reply = gateway.send(ask("default--mine").header("connection", listed)).await;
+        assert_kept(&reply.json(), listed);
+    }
+    // Envoy sends the header on with an upgrade.
+    for listed in ["Upgrade, x-sandbox-id, X-Sandbox-Uid", "x-sandbox-id,Upgrade", "Upgrade"] {
+        let host = "8000-default--mine.sandbox.test";
+        let headers = [("connection", listed)];
+        let mut socket =
+            WebSocket::open(gateway.address(), Some(host), "/ws-seen", &headers).await.expect("a WebSocket");
+        let seen = socket.next().await.expect("what the sandbox saw");
+        assert_kept(&serde_json::from_str(&seen).expect("JSON"), listed);
+        socket.send("still there").await;
+        assert_eq!(socket.next().await.as_deref(), Some("still there"));
+    }
 }
 
 #[tokio::test]

@@ -11,11 +11,13 @@ mod outages;
 mod rights;
 mod scopes;
 mod start;
+mod tenants;
 mod tokens;
 
 use std::path::Path;
+use std::time::SystemTime;
 
-use sandgate_tests::kubernetes::{ApiServer, Kind};
+use sandgate_tests::kubernetes::{ApiServer, Kind, Object};
 use sandgate_tests::{Builder, DEADLINE, Gateway, Reply, Request, Sandbox, eventually};
 use serde_json::{Value, json};
 
@@ -79,6 +81,18 @@ fn refusals(kind: Kind) -> [(u16, &'static str); 2] {
         Kind::OpenSandbox => [(404, "sandbox_not_found"), (503, "sandbox_not_running")],
         _ => [(502, "sandbox_not_found"), (502, "sandbox_not_running")],
     }
+}
+
+/// Waits until an object made now is younger than this one: ages are whole seconds.
+async fn a_second_after(object: &Object) {
+    let made = object.get().await.expect("the object exists");
+    let made = made["metadata"]["creationTimestamp"].as_str().expect("a time").to_owned();
+    let made: SystemTime = made.parse::<k8s_openapi::jiff::Timestamp>().expect("a time").into();
+    eventually("the next second", DEADLINE, async || {
+        let age = SystemTime::now().duration_since(made).unwrap_or_default();
+        (age.as_secs() >= 1).then_some(())
+    })
+    .await;
 }
 
 /// Asks until `sandbox` answers. No other sandbox may.

@@ -30,7 +30,10 @@ async fn a_panic_in_the_request_hook_is_a_500_a_count_and_nothing_more() {
     assert_eq!(demo.requests(), 20);
     assert!(gateway.is_alive());
     let log = gateway.log();
-    assert!(log.contains("panic at "), "the log says where:\n{log}");
+    let said: Vec<&str> = log.lines().filter(|line| line.contains("panic at ")).collect();
+    assert_eq!(said.len(), 20, "each panic is logged once:\n{log}");
+    assert!(said.iter().all(|line| line.contains("forward.rs:")), "the log says where:\n{log}");
+    gateway.stat_is("sandgate.rq_internal_error", 20).await;
     for private in ["bytes-of-the-request", "path-of-the-request", "default--demo"] {
         assert!(!log.contains(private), "{private} in the log:\n{log}");
     }

@@ -72,6 +72,30 @@ async fn a_file_removed_and_created_again_is_followed_and_its_table_serves_in_be
     assert_eq!(gateway.send(ask("default--second")).await.sandbox(), "second");
 }
 
+#[tokio::test]
+async fn a_state_that_is_none_takes_its_route_out_of_service_and_is_named_with_line_and_word() {
+    let demo = sandbox("demo").await;
+    let gateway = Gateway::serving(&routes([route("demo").ip(demo.ip())])).await;
+    assert_eq!(gateway.send(ask("default--demo")).await.sandbox(), "demo");
+    let odd = format!("routes:\n  - name: demo\n    ip: {}\n    state: asleep\n", demo.ip());
+    replace_by_rename(&gateway.routes_file(), &odd);
+    gateway.generation(2).await;
+    let asked = demo.requests();
+    for _ in 0..8 {
+        assert_refused(&gateway, &gateway.send(ask("default--demo")).await, 502, "sandbox_not_running").await;
+    }
+    assert_eq!(demo.requests(), asked);
+    gateway.logged(&["warn", "routes.yaml", "4:12", "asleep"]).await;
+    let source = gateway.status().await["sources"][0].clone();
+    assert_eq!(source["error"], Value::Null);
+    assert!(source["warning"].as_str().is_some_and(|text| text.contains("`asleep`")), "{source}");
+    gateway.stat_is("sandgate.routes_file_error", 0).await;
+    replace_by_rename(&gateway.routes_file(), &routes([route("demo").ip(demo.ip())]));
+    gateway.generation(3).await;
+    assert_eq!(gateway.send(ask("default--demo")).await.sandbox(), "demo");
+    assert_eq!(gateway.status().await["sources"][0]["warning"], Value::Null);
+}
+
 /// The error of the only source.
 async fn file_error(gateway: &Gateway) -> Value {
     gateway.status().await["sources"][0]["error"].clone()
@@ -86,7 +110,6 @@ async fn a_bad_file_keeps_the_last_good_table_says_where_it_is_bad_and_is_forgiv
     let bad = [
         ("routes:\n  - name: demo\n    ip: 300.1.1.1\n", "3:9", "ip"),
         ("routes:\n  - name: demo\n    colour: blue\n", "3:5", "colour"),
-        ("routes:\n  - name: demo\n    state: asleep\n", "3:12", "state"),
         ("routes:\n  - namespace: x\n", "2:5", "name"),
         ("routes:\n  - name: demo\n   ip: 127.0.0.1\n", "", ""),
         ("routes:\n  - name: demo\n", "2:", "ip"),

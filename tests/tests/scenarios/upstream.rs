@@ -103,14 +103,14 @@ async fn a_closed_port_reads_as_a_page_in_a_browser_and_as_a_status_to_grpc() {
 }
 
 /// A port that takes no connections and refuses none: its queue is full.
-struct Deaf {
-    address: SocketAddr,
+pub(crate) struct Deaf {
+    pub(crate) address: SocketAddr,
     _listener: tokio::net::TcpListener,
     _queued: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Deaf {
-    async fn start(ip: IpAddr) -> Self {
+    pub(crate) async fn start(ip: IpAddr) -> Self {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind((ip, 0).into()).expect("an address");
         let listener = socket.listen(1).expect("a queue of one");

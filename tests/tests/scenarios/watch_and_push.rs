@@ -15,7 +15,8 @@ use crate::support::{Seeded, ask, assert_refused, assert_turned_away, sandbox};
 async fn gateway(kubeconfig: &Path, namespace: &str) -> Gateway {
     let providers = json!([{ "kind": "openkruise", "namespaces": [namespace] }]);
     Gateway::builder()
-        .refresh(json!({ "insecure": true }))
+        // A push ahead of a watch that is held back here must not be undone meanwhile, however slow the machine is.
+        .refresh(json!({ "insecure": true, "confirmation-seconds": 3600 }))
         .setting("kubernetes", json!({ "kubeconfig": kubeconfig, "providers": providers }))
         .start()
         .await
@@ -124,6 +125,44 @@ async fn a_dead_push_holds_while_the_watch_still_says_running() {
 }
 
 #[tokio::test]
+async fn a_late_push_does_not_revive_a_sandbox_that_died_before_the_gateway_started() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("restart").await;
+    let (demo, other) = (sandbox("demo").await, sandbox("other").await);
+    let object = kruise(&api, &namespace, "demo").running(demo.ip()).create().await;
+    let late = message(&object, "running", &demo).await;
+    object.delete().await;
+    let alive = kruise(&api, &namespace, "other").running(other.ip()).create().await;
+    let gateway = gateway(&api.admin_kubeconfig(), &namespace).await;
+    serves(&gateway, &id(&alive), "other").await;
+    pushed(&gateway, &late).await;
+    assert_refused(&gateway, &gateway.send(ask(&id(&object))).await, 502, "sandbox_not_found").await;
+    assert_eq!(demo.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_pushed_huge_version_does_not_keep_a_sandbox_alive_that_the_api_server_has_deleted() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("huge").await;
+    let demo = sandbox("demo").await;
+    let object = kruise(&api, &namespace, "demo").running(demo.ip()).create().await;
+    let gateway = gateway(&api.admin_kubeconfig(), &namespace).await;
+    serves(&gateway, &id(&object), "demo").await;
+    let mut huge = message(&object, "running", &demo).await;
+    huge["resourceVersion"] = json!("9".repeat(1_024));
+    assert_eq!(gateway.push(&huge).await.status, 400, "more than 64 bits");
+    huge["resourceVersion"] = json!(u64::MAX.to_string());
+    pushed(&gateway, &huge).await;
+    object.delete().await;
+    eventually("it is gone", DEADLINE, async || {
+        (gateway.send(ask(&id(&object))).await.status == 502).then_some(())
+    })
+    .await;
+    let again = kruise(&api, &namespace, "demo").running(demo.ip()).create().await;
+    serves(&gateway, &id(&again), "demo").await;
+}
+
+#[tokio::test]
 async fn an_address_no_sandbox_may_have_is_not_routed_to_when_the_watch_tells_it() {
     let api = ApiServer::shared().await;
     let namespace = api.namespace("ranges").await;
@@ -140,7 +179,7 @@ async fn an_address_no_sandbox_may_have_is_not_routed_to_when_the_watch_tells_it
     assert_refused(&gateway, &reply, 502, "sandbox_not_running").await;
     let page = gateway.admin(&format!("/sandgate/routes?id={}", id(&object))).await.json();
     assert_eq!((&page["ip"], &page["state"]), (&Value::Null, &json!("creating")));
-    gateway.logged(&["warn", "demo", "pod ranges"]).await;
+    gateway.logged(&["warn", "demo", "pod-ranges"]).await;
     object.resume(demo.ip()).await;
     serves(&gateway, &id(&object), "demo").await;
 }

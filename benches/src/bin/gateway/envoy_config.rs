@@ -13,8 +13,8 @@ use crate::peers;
 const SHIPPED: &str = include_str!("../../../../envoy/config/gateway.yaml");
 const SETTINGS: &str = include_str!("../../../../envoy/config/gateway.schema.json");
 const LISTENER: &str = "/static_resources/listeners/0";
-const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config/route_config/virtual_hosts/0/routes";
+const MANAGER: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
+const ROUTES: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config/route_config/virtual_hosts/0/routes";
 pub(crate) const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config/extension_config/value";
 const CLUSTERS: &str = "/static_resources/clusters";
 /// The listener's name in the shipped config.
@@ -61,8 +61,13 @@ pub(crate) fn render(between: &Between<'_>, cell: Cell, upstream: u16) -> Result
     if let Between::Sandgate { module, routes, way, push } = between {
         sandgate(&mut config, module, routes, *way)?;
         if let Some(port) = push {
-            at(&mut config, BOOTSTRAP)?["refresh"] =
-                json!({ "address": "127.0.0.1", "port": port, "insecure": true });
+            let mut refresh =
+                json!({ "address": "127.0.0.1", "port": port, "provider": "openkruise", "insecure": true });
+            // Longer than a run; older versions have no such key.
+            if SETTINGS.contains("\"lease-seconds\"") {
+                refresh["lease-seconds"] = json!(86_400);
+            }
+            at(&mut config, BOOTSTRAP)?["refresh"] = refresh;
         }
         return Ok(config);
     }
@@ -119,6 +124,9 @@ pub(crate) fn render(between: &Between<'_>, cell: Cell, upstream: u16) -> Result
             route["route"]["retry_policy"] = retry.clone();
         }
     }
+    // Sandgate's network filter stands before the connection manager: it is Sandgate's alone.
+    let filters = at(&mut config, &format!("{LISTENER}/filter_chains/0/filters"))?;
+    filters.as_array_mut().ok_or_else(|| nothing("network filters"))?.remove(0);
     Ok(config)
 }
 
@@ -279,8 +287,18 @@ mod tests {
         render(between, cell, 8080).expect("the shipped config has what is replaced")
     }
 
+    /// The connection manager, which others have alone in their chain.
+    fn manager(config: &Value) -> &Value {
+        let chain = config.pointer(&format!("{LISTENER}/filter_chains/0/filters")).and_then(Value::as_array);
+        &chain.and_then(|chain| chain.last()).expect("a connection manager")["typed_config"]
+    }
+
+    fn routes(config: &Value) -> &Value {
+        &manager(config)["route_config"]["virtual_hosts"][0]["routes"]
+    }
+
     fn filters(config: &Value) -> Vec<&str> {
-        let filters = config.pointer(&format!("{MANAGER}/http_filters")).and_then(Value::as_array);
+        let filters = manager(config)["http_filters"].as_array();
         filters.expect("filters").iter().filter_map(|filter| filter["name"].as_str()).collect()
     }
 
@@ -292,32 +310,31 @@ mod tests {
         let endpoints =
             config.pointer("/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints");
         assert_eq!(endpoints.and_then(Value::as_array).map(Vec::len), Some(7));
-        assert_eq!(config.pointer(&format!("{MANAGER}/use_remote_address")), Some(&json!(true)));
+        assert_eq!(manager(&config)["use_remote_address"], json!(true));
     }
 
     #[test]
     fn the_limit_of_a_local_reply_is_a_direct_response() {
         let unknown = Cell { asked: Asked::Unknown, ..BASE };
-        let routes = format!("{ROUTES}/1");
         let limit = rendered(&Between::Nothing, unknown);
-        assert_eq!(limit.pointer(&format!("{routes}/direct_response/status")), Some(&json!(502)));
+        assert_eq!(routes(&limit)[1]["direct_response"]["status"], json!(502));
         let lua = rendered(&Between::Lua { routes: Path::new("/routes") }, unknown);
-        assert_eq!(lua.pointer(&format!("{routes}/route/cluster")), Some(&json!("sandbox")));
+        assert_eq!(routes(&lua)[1]["route"]["cluster"], json!("sandbox"));
     }
 
     #[test]
     fn sandgate_runs_the_shipped_config_with_its_module_and_routes() {
         let (module, routes) = (Path::new("/m.so"), Path::new("/r.json"));
         let as_shipped =
-            rendered(&Between::Sandgate { module, routes, way: Way::OriginalDst, push: None }, BASE)
-                .to_string();
-        assert_eq!(as_shipped.matches("/m.so").count(), 2);
+            rendered(&Between::Sandgate { module, routes, way: Way::OriginalDst, push: None }, BASE);
+        assert_eq!(as_shipped.pointer(&format!("{BOOTSTRAP}/refresh")), None);
+        let as_shipped = as_shipped.to_string();
+        assert_eq!(as_shipped.matches("/m.so").count(), 3, "bootstrap, network filter, HTTP filter");
         assert!(as_shipped.contains("/r.json") && as_shipped.contains("max_requests_per_connection"));
         let pooled =
             rendered(&Between::Sandgate { module, routes, way: Way::OriginalDstPooled, push: Some(7) }, BASE);
         assert!(!pooled.to_string().contains("max_requests_per_connection"));
         assert_eq!(pooled.pointer(&format!("{BOOTSTRAP}/refresh/port")), Some(&json!(7)));
-        assert!(!as_shipped.contains("refresh"));
     }
 
     #[test]
@@ -327,11 +344,11 @@ mod tests {
         let floor = rendered(&Between::Floor { module: Path::new("/n.so") }, BASE);
         assert_eq!(filters(&floor), ["noop", "envoy.filters.http.router"]);
         let sandgate = shipped().expect("the shipped config");
-        for route in ["0", "1"] {
-            let retry = format!("{ROUTES}/{route}/route/retry_policy");
-            assert!(floor.pointer(&retry).is_some() && floor.pointer(&retry) == sandgate.pointer(&retry));
-            let headers = floor.pointer(&format!("{ROUTES}/{route}/request_headers_to_add"));
-            assert_eq!(headers.and_then(Value::as_array).map(Vec::len), Some(2));
+        for route in [0, 1] {
+            let retry = &routes(&floor)[route]["route"]["retry_policy"];
+            assert!(retry.is_object() && *retry == routes(&sandgate)[route]["route"]["retry_policy"]);
+            let headers = routes(&floor)[route]["request_headers_to_add"].as_array();
+            assert_eq!(headers.map(Vec::len), Some(2));
         }
         assert!(floor.to_string().contains("RANDOM") && !noop.to_string().contains("RANDOM"));
         let lua = rendered(&Between::Lua { routes: Path::new("/plain") }, BASE);

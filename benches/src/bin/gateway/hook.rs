@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use sandgate_benches::record::Record;
-use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise};
+use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise, settle};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, State};
 
 use crate::failure::{Doing as _, Failure, Result};
@@ -128,7 +128,9 @@ fn observation(letter: char, number: usize, state: State) -> Result<Observation>
         ip: Some(address(number).into()),
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     })
 }
 
@@ -161,11 +163,14 @@ fn counted_hooks(table: &Table, requests: &[Request]) -> usize {
 /// What the filter does before it tells Envoy.
 fn forwards(table: &Table, request: &Request) -> bool {
     let headers = request.as_slice();
-    let Recognition::Addressed(address) = recognise(headers, &table.config) else {
+    let Recognition::Addressed(mut address) = recognise(headers, &table.config) else {
         return false;
     };
     let ready = table.reader.is_ready();
     let pinned = table.reader.pin();
+    if settle(&mut address, &pinned).is_err() {
+        return false;
+    }
     match decide(&address, &pinned, ready, headers, &table.config) {
         Decision::Forward(route) => {
             black_box(route.authority(address.port()));

@@ -65,7 +65,9 @@ pub(crate) fn table(size: usize) -> ExitCode {
             ip: Some(IpAddr::V4(Ipv4Addr::new(10, a, b, c))),
             token: None,
             require_traffic_auth: false,
-            clash: Clash::NewestServes,
+            clash: Clash::Rank,
+            created: None,
+            ip_is_claimed: false,
         });
     }
     relist.commit_at(version);

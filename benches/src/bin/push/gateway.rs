@@ -20,7 +20,7 @@ use crate::Common;
 /// Sandboxes that are asked for while pushes come in, and routes in the table.
 const FLEET: Fleet = Fleet { addresses: 100, routes: 10_000 };
 /// The thread that takes pushes.
-const RECEIVER: &str = "sandgate";
+const RECEIVER: &str = "sandgate-push";
 
 pub(crate) struct Site {
     pub(crate) gateway: Gateway,
@@ -55,7 +55,7 @@ impl Site {
         let (gateway, pushes) = runtime.block_on(async {
             let gateway = Gateway::builder()
                 .routes(&FLEET.routes_file(&[]))
-                .refresh(json!({ "insecure": true }))
+                .refresh(json!({ "insecure": true, "lease-seconds": 86_400 }))
                 .concurrency(1)
                 .adjust(without_access_log)
                 .start()
@@ -64,12 +64,7 @@ impl Site {
             (gateway, pushes)
         });
         process::pin(common.load_core)?;
-        if let Some(core) = common.receiver_core {
-            let thread = thread_of(gateway.pid(), RECEIVER)?;
-            let mut set = CpuSet::new();
-            set.set(core);
-            sched_setaffinity(Some(thread), &set).doing("moving the receiver")?;
-        }
+        move_receiver(common, gateway.pid())?;
         Ok(Self {
             gateway,
             pushes,
@@ -127,9 +122,18 @@ impl Site {
     }
 }
 
+/// Moves the thread that takes pushes, if that is asked for.
+pub(crate) fn move_receiver(common: &Common, gateway: u32) -> Result<()> {
+    let Some(core) = common.receiver_core else { return Ok(()) };
+    let thread = thread_of(gateway, RECEIVER)?;
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(Some(thread), &set).doing("moving the receiver")
+}
+
 /// Writing one costs more than what is measured.
-fn without_access_log(config: &mut Value) {
-    let manager = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+pub(crate) fn without_access_log(config: &mut Value) {
+    let manager = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
     if let Some(manager) = config.pointer_mut(manager).and_then(Value::as_object_mut) {
         manager.remove("access_log");
     }

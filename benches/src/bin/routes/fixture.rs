@@ -72,7 +72,9 @@ pub(crate) fn observation(number: usize, at: u64) -> Observation {
         ip: Some(ip(number)),
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     }
 }
 

@@ -117,6 +117,14 @@ pub(super) fn unreadable() -> &'static str {
     "each has no route until its next change that can be read; the others are served. What is named is the field"
 }
 
+pub(super) fn pod_ranges() -> &'static str {
+    "a gateway does not start with this provider before `pod-ranges` names the ranges of the cluster's pods"
+}
+
+pub(super) fn outside() -> &'static str {
+    "they are known and not routed to. If pods are there, name their ranges in `pod-ranges`"
+}
+
 pub(super) fn shared_ids() -> &'static str {
     "several objects give one ID. By the rules of their kind nobody is served under it, or the newest is: rename the others"
 }

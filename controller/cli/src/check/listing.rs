@@ -68,6 +68,14 @@ impl Listing {
             }
             report.add(listed(status, *took, &place));
             report.add(self.sandboxes(watched, status, &place));
+            if status.outside > 0 {
+                let text = several(usize::try_from(status.outside).unwrap_or(usize::MAX), "object");
+                report.add(
+                    Line::warn("addresses", format!("{text}{place} with an address outside the pod ranges"))
+                        .hint(hints::outside())
+                        .data(json!({ "objects": status.outside })),
+                );
+            }
             if status.unreadable > 0 {
                 report.add(unreadable(status, &place));
             }

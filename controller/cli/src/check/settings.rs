@@ -27,9 +27,11 @@ pub(super) fn subject(args: &Check) -> Result<Subject, Failure> {
         _ => None,
     };
     let optional = section.is_none() && args.providers.is_empty();
+    let ranges = gateway.remove("pod-ranges");
     let mut providers = match section.as_mut().and_then(|section| section.remove("providers")) {
         Some(Value::Array(configured)) => chosen(configured, &args.providers)?,
-        _ => built_in(&args.providers)?,
+        // No config to judge: whether it would need ranges is told with what is found.
+        _ => built_in(&args.providers, ranges.is_none())?,
     };
     if !args.namespaces.is_empty() {
         providers.retain_mut(|provider| narrow(provider, &args.namespaces));
@@ -48,7 +50,7 @@ pub(super) fn subject(args: &Check) -> Result<Subject, Failure> {
         section.insert("context".to_owned(), json!(context));
     }
     let mut checked = json!({ "kubernetes": section });
-    if let Some(ranges) = gateway.remove("pod-ranges") {
+    if let Some(ranges) = ranges {
         checked["pod-ranges"] = ranges;
     }
     let checked = Settings::parse(checked.to_string().as_bytes());
@@ -91,8 +93,8 @@ fn chosen(configured: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failur
     Ok(configured.into_iter().filter(|provider| names.contains(&called(provider))).collect())
 }
 
-/// The built-in providers of these names, or all of them.
-fn built_in(names: &[String]) -> Result<Vec<Value>, Failure> {
+/// The built-in providers of these names, or all of them. OpenSandbox's are read only with ranges or this override.
+fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) = names.iter().find(|name| !BUILT_IN.contains(&name.as_str())) {
         let known = BUILT_IN.join(", ");
         return Err(Failure::usage(format!(
@@ -100,7 +102,11 @@ fn built_in(names: &[String]) -> Result<Vec<Value>, Failure> {
         )));
     }
     let asked = |kind: &&str| names.is_empty() || names.iter().any(|name| name == kind);
-    Ok(BUILT_IN.into_iter().filter(asked).map(|kind| json!({ "kind": kind })).collect())
+    let entry = |kind: &str| match kind {
+        "opensandbox" => json!({ "kind": kind, "any-address": any_address }),
+        _ => json!({ "kind": kind }),
+    };
+    Ok(BUILT_IN.into_iter().filter(asked).map(entry).collect())
 }
 
 /// Leaves only these namespaces of what the provider watches. False where none is left.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use sandgate_routes::{ObjectKey, State};
+use sandgate_routes::{Clash, ObjectKey, State};
 use sandgate_watch::{Projection, Provider, Resource, Unreadable};
 
 /// The last state of each object.
@@ -44,6 +44,14 @@ impl Provider for Counted {
 
     fn resource(&self) -> &Resource {
         self.provider.resource()
+    }
+
+    fn clash(&self) -> Clash {
+        self.provider.clash()
+    }
+
+    fn address_is_claimed(&self) -> bool {
+        self.provider.address_is_claimed()
     }
 
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {

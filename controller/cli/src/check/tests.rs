@@ -162,6 +162,24 @@ fn with_no_config_all_kinds_are_looked_for_and_none_must_be_there() {
 }
 
 #[test]
+fn a_config_of_opensandbox_without_pod_ranges_is_refused_as_a_gateway_refuses_it() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("gateway.yaml");
+    let write = |more: &str| {
+        let text = format!("gateway:\n  kubernetes:\n    providers: [{{ kind: opensandbox }}]\n{more}");
+        fs::write(&file, text).unwrap();
+    };
+    let configured = Check { config: Some(file.clone()), ..args() };
+    write("");
+    let error = subject(&configured).unwrap_err().to_string();
+    assert!(error.contains("kubernetes.providers[0]: ") && error.contains("`pod-ranges`"), "{error}");
+    write("  pod-ranges: [10.244.0.0/16]\n");
+    assert!(subject(&configured).unwrap().addresses.has_ranges());
+    // With no config there is nothing to refuse: all kinds are looked at.
+    assert!(!subject(&args()).unwrap().addresses.has_ranges());
+}
+
+#[test]
 fn a_config_is_checked_as_it_is_or_narrowed_by_the_command_line() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("gateway.yaml");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use sandgate_request::{Address, Reply, Step, StepOutcome};
-use sandgate_routes::Route;
+use sandgate_routes::{Route, TokenKind};
 use serde_json::{Value, json};
 
 pub(super) struct Report {
@@ -44,6 +44,7 @@ impl Found {
                 "state": route.state().as_str(),
                 "ip": route.ip().map(|ip| ip.to_string()),
                 "auth": route.token().is_some(),
+                "secureAccess": route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess),
                 "requireTrafficAuth": route.require_traffic_auth(),
                 "ambiguous": route.is_ambiguous(),
             })
@@ -69,7 +70,9 @@ impl Report {
         for step in &self.steps {
             let mark = match step.outcome {
                 StepOutcome::Addressed(_) => "yes",
-                StepOutcome::Malformed(_) => "bad",
+                StepOutcome::Alternative(_) => "or",
+                StepOutcome::Agrees => "too",
+                StepOutcome::Malformed(_) | StepOutcome::Conflicting => "bad",
                 StepOutcome::Off => "off",
                 StepOutcome::Absent | StepOutcome::Reserved => "no",
                 StepOutcome::NotTried => "-",
@@ -112,6 +115,9 @@ impl Report {
             .map(|step| {
                 let outcome = match step.outcome {
                     StepOutcome::Addressed(_) => "addressed",
+                    StepOutcome::Alternative(_) => "alternative",
+                    StepOutcome::Agrees => "agrees",
+                    StepOutcome::Conflicting => "conflicting",
                     StepOutcome::Malformed(_) => "malformed",
                     StepOutcome::Off => "off",
                     StepOutcome::Absent => "absent",
@@ -163,7 +169,9 @@ impl Found {
         if route.get("ip").is_some_and(Value::is_string) {
             let _ = write!(line, " at {}", text("ip"));
         }
-        if is("auth") {
+        if is("secureAccess") {
+            line.push_str(", is closed with a token");
+        } else if is("auth") {
             line.push_str(", has a token");
         }
         if is("requireTrafficAuth") {

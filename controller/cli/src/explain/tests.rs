@@ -87,7 +87,7 @@ async fn report(file: Option<&str>, config: &str, url: &str, given: &[&str]) -> 
             sandgate_request::recognise(headers.as_slice(), &config)
         {
             let observed = read_routes(&path).unwrap_or_else(|failure| panic!("{failure}"));
-            table = look_up(&args(url, Some(path)), Some(observed), &address, &headers).await.unwrap();
+            table = look_up(&args(url, Some(path)), Some(observed), &[address], &headers).await.unwrap();
         }
     }
     let steps = sandgate_request::explain(headers.as_slice(), &config);
@@ -164,7 +164,7 @@ async fn with_no_table_only_the_address_is_explained() {
 fn a_gateways_route_with_a_token_takes_the_one_sent_for_right() {
     let view: RouteView = serde_json::from_value(serde_json::json!({
         "id": "default--demo", "namespace": "default", "name": "demo", "provider": "kruise", "uid": "u", "owner": "",
-        "state": "running", "ip": "10.0.0.1", "version": "12345678901234567890123", "identity": 1, "auth": true,
+        "state": "running", "ip": "10.0.0.1", "version": "12345678901234567890", "identity": 1, "auth": true,
         "requireTrafficAuth": false
     }))
     .unwrap();

@@ -1,11 +1,12 @@
 use std::future::IntoFuture;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
 use serde_json::json;
 
-use super::{RouteView, all, auth, describe, digest, one, table};
+use super::{RouteView, all, auth, describe, digest, displaced, one, table};
 use crate::admin::Admin;
 use crate::args::Routes;
 
@@ -43,7 +44,23 @@ fn one_route_is_a_list_of_its_parts() {
     let mut jwt = route("a");
     jwt.require_traffic_auth = true;
     assert_eq!(auth(&jwt), "jwt");
+    (jwt.auth, jwt.secure_access) = (true, true);
+    assert_eq!(auth(&jwt), "secure,jwt");
     assert!(describe(&jwt).contains("object    file:default/demo\n"));
+}
+
+#[tokio::test]
+async fn those_who_have_no_route_for_a_rival_are_asked_for_and_counted() {
+    let admin = serve(|query| {
+        let body = match query {
+            "displaced=1&limit=10000" => json!({ "routes": [route("taken")], "next": null, "total": 1 }),
+            _ => json!({ "routes": [route("a")], "next": null, "total": 1, "displaced": 1 }),
+        };
+        (200, body.to_string())
+    })
+    .await;
+    assert_eq!(displaced(&admin).await.unwrap()[0].id, "taken");
+    assert_eq!(all(&admin, &args()).await.unwrap().1, 1);
 }
 
 /// An admin page with these answers, by query.
@@ -66,6 +83,7 @@ fn args() -> Routes {
         prefix: Some("a&b".to_owned()),
         id: None,
         digest: false,
+        displaced: false,
         json: false,
     }
 }
@@ -78,7 +96,8 @@ async fn pages_are_followed_to_the_end_with_the_filters() {
         (200, json!({ "routes": [route(id)], "next": next, "total": 2 }).to_string())
     })
     .await;
-    let ids: Vec<String> = all(&admin, &args()).await.unwrap().into_iter().map(|route| route.id).collect();
+    let (routes, _) = all(&admin, &args()).await.unwrap();
+    let ids: Vec<String> = routes.into_iter().map(|route| route.id).collect();
     assert_eq!(ids, ["a", "b"]);
 }
 
@@ -86,7 +105,7 @@ async fn pages_are_followed_to_the_end_with_the_filters() {
 async fn a_page_that_does_not_go_on_ends_the_list() {
     let admin =
         serve(|_| (200, json!({ "routes": [route("a")], "next": "a", "total": 1 }).to_string())).await;
-    assert_eq!(all(&admin, &args()).await.unwrap().len(), 2);
+    assert_eq!(all(&admin, &args()).await.unwrap().0.len(), 2);
 }
 
 #[tokio::test]
@@ -129,4 +148,23 @@ async fn the_digest_is_asked_of_the_status_page_and_a_gateway_without_one_is_nam
     tokio::spawn(axum::serve(old, Router::new().route("/sandgate/status", page)).into_future());
     let failure = digest(&Admin::new(&address.to_string())).await.unwrap_err().to_string();
     assert!(failure.contains("/sandgate/status answered 200: no digest"), "{failure}");
+}
+
+#[tokio::test]
+async fn a_page_that_is_still_being_made_is_asked_for_by_its_job_until_it_is_there() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let admin = serve(|query| {
+        let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+        match (asked, query) {
+            // Others are before us; then ours is begun, not done yet, and done.
+            (0, _) => (503, json!({ "error": "other pages are being made: ask again" }).to_string()),
+            (1, query) if query.contains("state=running") => (202, json!({ "job": 7 }).to_string()),
+            (2, "job=7") => (202, json!({ "job": 7 }).to_string()),
+            (3, "job=7") => (200, json!({ "routes": [route("a")], "next": null, "total": 1 }).to_string()),
+            other => panic!("{other:?}"),
+        }
+    })
+    .await;
+    assert_eq!(all(&admin, &args()).await.unwrap().0.len(), 1);
+    assert_eq!(ASKED.load(Ordering::Relaxed), 4);
 }

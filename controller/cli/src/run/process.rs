@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind};
@@ -279,8 +279,19 @@ pub(crate) fn exec(exec: &Exec) -> Failure {
             return Failure::new("sandgate ended while Envoy was being started");
         }
     }
+    raise_open_files();
     let error = std::process::Command::new(&exec.program).args(&exec.args).exec();
     Failure::new(format!("cannot start {}: {error}", exec.program.display()))
+}
+
+/// Lets Envoy open as many files as the system allows: the soft limit of a shell is made for other programs.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
+    {
+        note(&format!("warning: Envoy may open fewer files than it was sized for: {error}"));
+    }
 }
 
 async fn ready(admin: &Admin) -> Option<Ready> {

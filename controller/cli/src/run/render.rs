@@ -2,10 +2,12 @@
 //!
 //! The file is compiled in, so this program and the published config cannot drift apart.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+
+use super::limits::Limits;
 
 #[cfg(test)]
 mod tests;
@@ -16,9 +18,15 @@ const ORIGINAL_DST: &str = include_str!("../../../../envoy/config/clusters-origi
 
 const CLUSTERS: &str = "/static_resources/clusters";
 const CLUSTER: &str = "/cluster_type/typed_config";
-const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+/// Sandgate's network filter, before the connection manager.
+const SHARES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
+const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
 const FILTER: &str = "/http_filters/0/typed_config";
 const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config";
+const CONNECTIONS: &str =
+    "/overload_manager/resource_monitors/0/typed_config/max_active_downstream_connections";
+const HEAP: &str = "/overload_manager/resource_monitors/1/typed_config/max_heap_size_bytes";
+const OWN_ADDRESSES: &str = "own-addresses";
 const MODULE: &str = "/dynamic_module_config/module/local/filename";
 
 /// The stat prefix of the listener's connection manager in the shipped config.
@@ -37,6 +45,7 @@ pub(super) struct Render<'a> {
     pub(super) gateway: &'a Map<String, Value>,
     pub(super) cluster: &'a Map<String, Value>,
     pub(super) access_log: bool,
+    pub(super) limits: Limits,
 }
 
 fn shipped() -> Value {
@@ -65,9 +74,14 @@ impl Render<'_> {
         if let Some(module) = self.module {
             let path = text(module)?;
             set(&format!("{BOOTSTRAP}{MODULE}"), path.clone())?;
+            set(&format!("{SHARES}{MODULE}"), path.clone())?;
             set(&format!("{HCM}{FILTER}{MODULE}"), path)?;
         }
         set(&format!("{HCM}{FILTER}/filter_config/value"), self.filter.clone())?;
+        set(CONNECTIONS, self.limits.connections.into())?;
+        set(HEAP, self.limits.heap.into())?;
+        let share = (self.limits.connections / 2).max(1);
+        set(&format!("{SHARES}/filter_config/value/connections-per-address"), share.into())?;
 
         let settings = format!("{BOOTSTRAP}/extension_config/value");
         if self.gateway.contains_key("kubernetes") {
@@ -80,6 +94,7 @@ impl Render<'_> {
         if let Some(routes) = self.routes {
             add(&mut config, &settings, "routes-file", text(routes)?)?;
         }
+        add(&mut config, &settings, OWN_ADDRESSES, self.own_addresses())?;
         if self.filter["upstream"] == "original-dst" {
             use_original_dst(&mut config)?;
         }
@@ -94,6 +109,15 @@ impl Render<'_> {
 }
 
 impl Render<'_> {
+    /// Where Envoy will listen, and what the config names beside. A port that Envoy is to choose is not known yet.
+    fn own_addresses(&self) -> Value {
+        let listener = SocketAddr::new(self.address, self.port);
+        let admin = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.admin_port);
+        let known = [listener, admin].into_iter().filter(|address| address.port() != 0);
+        let given = self.gateway.get(OWN_ADDRESSES).and_then(Value::as_array).into_iter().flatten().cloned();
+        known.map(|address| address.to_string().into()).chain(given).collect()
+    }
+
     /// A cluster of Sandgate's gets the module's path and the keys of the `cluster` section; others stay as they are.
     fn set_cluster(&self, cluster: &mut Value) -> Result<(), String> {
         let Some(extension) = cluster.pointer_mut(CLUSTER) else { return Ok(()) };

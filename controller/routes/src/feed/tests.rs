@@ -14,7 +14,9 @@ fn route(version: u64, identity: u64) -> Route {
         ip: None,
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     };
     Route::build(observed, identity, 0, 0)
 }

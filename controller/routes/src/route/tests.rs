@@ -13,7 +13,9 @@ fn observation() -> Observation {
         ip: Some("10.1.2.3".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
         require_traffic_auth: true,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     }
 }
 
@@ -91,7 +93,7 @@ fn everything_at_its_limit_still_fits() {
         id: "i".repeat(253),
         uid: "u".repeat(400),
         owner: "o".repeat(255),
-        version: "9".repeat(1024).parse().unwrap(),
+        version: u64::MAX.to_string().parse().unwrap(),
         ip: Some("2001:db8::1".parse().unwrap()),
         ..observation()
     };
@@ -107,7 +109,7 @@ prop_compose! {
         id in prop_oneof!["[ab.-]{1,90}", Just("=".to_owned()), Just("n".to_owned())],
         owner in prop_oneof!["[ a-zé]{0,40}", Just(observation().uid)],
         uuid in any::<bool>(),
-        version in prop_oneof!["[1-9][0-9]{0,18}", "[1-9][0-9]{20,60}"],
+        version in 1u64..,
         ip in prop::option::of(any::<IpAddr>()),
         (paused, auth) in any::<(bool, bool)>(),
     ) -> Observation {
@@ -123,11 +125,13 @@ prop_compose! {
             uid: if uuid { observation().uid } else { uid },
             owner,
             state: if paused { State::Paused } else { State::Running },
-            version: version.parse().unwrap(),
+            version: version.to_string().parse().unwrap(),
             ip,
             token: None,
             require_traffic_auth: auth,
-            clash: Clash::NewestServes,
+            clash: Clash::Rank,
+            created: None,
+            ip_is_claimed: false,
         }
     }
 }

@@ -28,47 +28,51 @@ fn observed(object: u64, id_number: u64, at: u64) -> Observation {
         ip: None,
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     }
 }
 
-/// Objects move between IDs, take them from each other, go and come back, many times over, and the map is rebuilt again and again. With
-/// few bits of hash many IDs share one, and only the first to come can be served.
+/// Objects move between IDs, claim them together, go and come back, many times over, and the map is rebuilt again and
+/// again. With few bits of hash many IDs share one, and only the first to come can be claimed.
 fn assert_ids_are_told_apart(kept_bits: u64, rounds: u64) {
     KEPT.set(kept_bits);
     let (writer, reader) = RouteTable::new(Limits::default());
     let hash = |number: u64| writer.with(|_, shared| shared.served.hash(id(number).as_bytes()));
     let hashes: BTreeMap<u64, u64> = (0..IDS).map(|number| (number, hash(number))).collect();
+    // Of the claimants of an ID the one with the smallest UID is shown: none has an age or the ID as its name.
     let mut id_of: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut holder_of: BTreeMap<u64, u64> = BTreeMap::new();
+    let holder = |id_of: &BTreeMap<u64, u64>, id: u64| {
+        id_of.iter().filter(|(_, other)| **other == id).map(|(object, _)| *object).min()
+    };
     let mut random = 1u64;
     for at in 1..=rounds {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (object, new_id) = ((random >> 33) % 6, (random >> 43) % IDS);
         let is_free = |other: u64| other == new_id || hashes[&other] != hashes[&new_id];
-        let leave = |id_of: &mut BTreeMap<u64, u64>, holder_of: &mut BTreeMap<u64, u64>| {
-            if let Some(old) = id_of.remove(&object)
-                && holder_of.get(&old) == Some(&object)
-            {
-                holder_of.remove(&old);
-            }
-        };
         if random >> 62 == 0 {
-            leave(&mut id_of, &mut holder_of);
+            id_of.remove(&object);
             writer.delete(&key(object), Some(version(at)));
-        } else if !holder_of.keys().all(|&other| is_free(other)) {
+        } else if !id_of.values().all(|&other| is_free(other)) {
             let outcome = writer.apply(observed(object, new_id, at));
             assert_eq!(outcome, Outcome::Invalid(Invalid::Clash), "at {at}");
         } else {
-            leave(&mut id_of, &mut holder_of);
-            let displaced = holder_of.insert(new_id, object);
+            let before = holder(&id_of, new_id);
             id_of.insert(object, new_id);
-            let outcome = displaced.map_or(Outcome::Applied, |d| Outcome::Takeover { displaced: key(d) });
+            let after = holder(&id_of, new_id);
+            let outcome = match (before, after) {
+                (Some(before), Some(after)) if after == object && before != object => {
+                    Outcome::Takeover { displaced: key(before) }
+                }
+                (_, Some(after)) if after != object => Outcome::Displaced { by: Some(key(after)) },
+                _ => Outcome::Applied,
+            };
             assert_eq!(writer.apply(observed(object, new_id, at)), outcome, "at {at}");
         }
         for number in 0..IDS {
             let found = reader.get(&id(number)).map(|route| route.key().to_key());
-            assert_eq!(found, holder_of.get(&number).map(|&object| key(object)), "id {number} at {at}");
+            assert_eq!(found, holder(&id_of, number).map(key), "id {number} at {at}");
         }
         assert_eq!(reader.counts().objects, id_of.len() as u64, "at {at}");
     }

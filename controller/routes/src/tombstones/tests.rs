@@ -9,6 +9,12 @@ fn version(number: u64) -> Version {
     number.to_string().parse().unwrap()
 }
 
+/// Whether a death or an older one found no room.
+fn loses(tombstones: &mut Tombstones, number: u8, at: u64) -> bool {
+    let buried = tombstones.bury(key(number), version(at), 0);
+    buried.lost.is_some() || buried.slot.is_none()
+}
+
 fn versions(tombstones: &Tombstones) -> Vec<(u8, String)> {
     (0..24)
         .filter_map(|n| Some((n, tombstones.version(tombstones.find(key(n).raw())?).to_string())))
@@ -18,11 +24,11 @@ fn versions(tombstones: &Tombstones) -> Vec<(u8, String)> {
 #[test]
 fn at_the_cap_the_lowest_version_goes() {
     let mut tombstones = Tombstones::new(2);
-    assert!(!tombstones.bury(key(1), version(20), 0));
-    assert!(!tombstones.bury(key(2), version(10), 0));
-    assert!(tombstones.bury(key(3), version(15), 0), "10 is lost");
+    assert!(!loses(&mut tombstones, 1, 20));
+    assert!(!loses(&mut tombstones, 2, 10));
+    assert!(loses(&mut tombstones, 3, 15), "10 is lost");
     assert_eq!(versions(&tombstones), [(1, "20".into()), (3, "15".into())]);
-    assert!(tombstones.bury(key(4), version(5), 0), "5 is the lowest itself");
+    assert!(loses(&mut tombstones, 4, 5), "5 is the lowest itself");
     assert_eq!(versions(&tombstones), [(1, "20".into()), (3, "15".into())]);
 }
 
@@ -38,7 +44,7 @@ fn of_equal_versions_the_oldest_goes() {
 #[test]
 fn a_cap_of_nothing_keeps_nothing() {
     let mut tombstones = Tombstones::new(0);
-    assert!(tombstones.bury(key(1), version(1), 0));
+    assert!(loses(&mut tombstones, 1, 1));
     assert_eq!(tombstones.len(), 0);
 }
 
@@ -47,6 +53,7 @@ const STEPS: usize = if cfg!(miri) { 20 } else { 120 };
 #[derive(Clone, Debug)]
 enum Step {
     Delete(u8, u64),
+    Set(u8, u64),
     Remove(u8),
     Expire(u64, usize),
 }
@@ -54,6 +61,7 @@ enum Step {
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0u8..24, 1u64..12).prop_map(|(n, v)| Step::Delete(n, v)),
+        1 => (0u8..24, 1u64..12).prop_map(|(n, v)| Step::Set(n, v)),
         2 => (0u8..24).prop_map(Step::Remove),
         1 => (0u64..8, 1usize..6).prop_map(|(passed, most)| Step::Expire(passed, most)),
     ]
@@ -64,18 +72,17 @@ proptest! {
     fn the_list_and_the_heap_do_what_sorting_would(steps in prop::collection::vec(any_step(), 0..STEPS)) {
         const CAP: usize = 9;
         let mut tombstones = Tombstones::new(CAP);
-        // (key, version, deadline) in the order of making.
+        // (key, version, deadline) in the order of the newest deletes.
         let mut naive: Vec<(u8, u64, u64)> = Vec::new();
         let mut now = 0;
         for step in steps {
             match step {
                 Step::Delete(n, v) => {
-                    if let Some(known) = naive.iter_mut().find(|known| known.0 == n) {
-                        if v > known.1 {
-                            known.1 = v;
-                            let slot = tombstones.find(key(n).raw()).unwrap();
-                            tombstones.raise(slot, version(v));
-                        }
+                    if let Some(at) = naive.iter().position(|known| known.0 == n) {
+                        naive.remove(at);
+                        naive.push((n, v, now + 5));
+                        let slot = tombstones.find(key(n).raw()).unwrap();
+                        tombstones.renew(slot, version(v), now + 5);
                     } else {
                         naive.push((n, v, now + 5));
                         let lost = naive.len() > CAP;
@@ -83,7 +90,14 @@ proptest! {
                             let lowest = (0..naive.len()).min_by_key(|&at| (naive[at].1, at)).unwrap();
                             naive.remove(lowest);
                         }
-                        prop_assert_eq!(tombstones.bury(key(n), version(v), now + 5), lost);
+                        let buried = tombstones.bury(key(n), version(v), now + 5);
+                        prop_assert_eq!(buried.lost.is_some() || buried.slot.is_none(), lost);
+                    }
+                }
+                Step::Set(n, v) => {
+                    if let Some(known) = naive.iter_mut().find(|known| known.0 == n) {
+                        known.1 = v;
+                        tombstones.set_version(tombstones.find(key(n).raw()).unwrap(), version(v));
                     }
                 }
                 Step::Remove(n) => {
@@ -95,7 +109,7 @@ proptest! {
                 Step::Expire(passed, most) => {
                     now += passed;
                     let over = naive.iter().take(most).take_while(|known| known.2 <= now).count();
-                    prop_assert_eq!(tombstones.expire(now, most), over);
+                    prop_assert_eq!(tombstones.expire(now, most).len(), over);
                     naive.drain(..over);
                 }
             }

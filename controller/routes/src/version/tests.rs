@@ -19,27 +19,17 @@ fn only_positive_canonical_decimals_are_versions() {
         ("1.0", VersionError::NotDecimal),
         ("0x10", VersionError::NotDecimal),
         ("١", VersionError::NotDecimal),
-        (&"9".repeat(1025), VersionError::TooLong),
+        ("18446744073709551616", VersionError::TooLarge),
+        (&"9".repeat(1024), VersionError::TooLarge),
     ] {
         assert_eq!(text.parse::<Version>(), Err(error), "{text:?}");
     }
-    assert!("9".repeat(1024).parse::<Version>().is_ok());
+    assert!("18446744073709551615".parse::<Version>().is_ok());
 }
 
 #[test]
-fn versions_compare_as_numbers_at_any_length() {
-    let ascending = [
-        "1",
-        "2",
-        "9",
-        "10",
-        "18446744073709551615",
-        "18446744073709551616",
-        "99999999999999999999",
-        "100000000000000000000",
-        "340282366920938463463374607431768211456",
-        "1000000000000000000000000000000000000000",
-    ];
+fn versions_compare_as_numbers() {
+    let ascending = ["1", "2", "9", "10", "99999999999999999", "100000000000000000", "18446744073709551615"];
     for (i, a) in ascending.iter().enumerate() {
         for (j, b) in ascending.iter().enumerate() {
             assert_eq!(version(a).cmp(&version(b)), i.cmp(&j), "{a} {b}");
@@ -49,8 +39,7 @@ fn versions_compare_as_numbers_at_any_length() {
 
 proptest! {
     #[test]
-    fn order_and_text_agree_with_wide_integers(a in 1u128.., b in 1u128.., shift in 0u32..128) {
-        // The shift brings both around and below the boundary of the short form.
+    fn order_and_text_agree_with_integers(a in 1u64.., b in 1u64.., shift in 0u32..64) {
         let (a, b) = ((a >> shift).max(1), (b >> shift).max(1));
         prop_assert_eq!(version(&a.to_string()).cmp(&version(&b.to_string())), a.cmp(&b));
         prop_assert_eq!(version(&a.to_string()).to_string(), a.to_string());

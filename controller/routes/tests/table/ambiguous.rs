@@ -1,6 +1,6 @@
 //! IDs that several objects claim and one of them will not share.
 
-use sandgate_routes::{ChangeKind, Changes, Filter, Notice, Outcome};
+use sandgate_routes::{ChangeKind, Changes, Filter, Notice, Outcome, State};
 
 use crate::fixture::{Bench, at, everything, key, sandbox, table, version};
 
@@ -105,44 +105,47 @@ fn news_of_a_claimant_changes_what_is_served_later_and_nothing_now() {
 }
 
 #[test]
-fn an_object_that_had_lost_its_id_to_another_makes_it_ambiguous_for_one_that_refuses() {
-    let table = table();
-    table.writer.apply(sandbox("a").called("x").at(1));
-    table.writer.apply(sandbox("b").called("x").at(1));
-    table.writer.delete(&key("b"), at(1));
-    assert_eq!(under(&table, "x"), None, "loss revives nobody");
-    let outcome = table.writer.apply(sandbox("c").called("x").refusing().at(1));
-    assert_eq!(outcome, Outcome::Ambiguous { other: key("a") }, "a lives and claims it");
-    table.writer.delete(&key("a"), at(1));
-    assert_eq!(under(&table, "x").as_deref(), Some("c"));
-}
-
-#[test]
-fn when_only_those_remain_who_would_share_the_next_claim_serves() {
-    let table = table();
-    table.writer.apply(sandbox("a").called("x").at(1));
-    table.writer.apply(sandbox("b").called("x").at(1));
-    table.writer.apply(sandbox("c").called("x").refusing().at(1));
-    assert!(is_ambiguous(&table, "x"));
-    table.writer.delete(&key("c"), at(1));
-    assert!(is_ambiguous(&table, "x"), "neither is the only one");
-    assert_eq!(table.writer.apply(sandbox("a").called("x").at(2)), Outcome::Applied);
-    assert_eq!(under(&table, "x").as_deref(), Some("a"));
-    assert_eq!(table.reader.counts().ambiguous, 0);
-}
-
-#[test]
-fn who_is_served_in_the_end_is_no_matter_of_the_order_in_which_the_others_went() {
-    for gone in [["a", "b"], ["b", "a"]] {
+fn when_those_who_refused_are_gone_the_first_in_rank_is_served() {
+    for gone in ["c", "a"] {
         let table = table();
-        table.writer.apply(sandbox("a").called("x").refusing().at(1));
-        table.writer.apply(sandbox("b").called("x").at(1));
-        table.writer.apply(sandbox("c").called("x").at(1));
-        for name in gone {
-            assert!(is_ambiguous(&table, "x"), "before {name} of {gone:?}");
-            table.writer.delete(&key(name), at(1));
+        for name in ["a", "b", "c"] {
+            let claim = sandbox(name).called("x");
+            table.writer.apply(if name == gone { claim.refusing() } else { claim }.at(1));
         }
-        assert_eq!(under(&table, "x").as_deref(), Some("c"), "{gone:?}");
+        assert!(is_ambiguous(&table, "x"));
+        table.writer.delete(&key(gone), at(1));
+        assert_eq!(under(&table, "x").as_deref(), Some(if gone == "a" { "b" } else { "a" }));
+        assert_eq!(table.reader.counts().ambiguous, 0);
+    }
+}
+
+#[test]
+fn an_object_that_could_not_be_served_makes_no_id_ambiguous() {
+    for state in [State::Creating, State::Available, State::Unknown] {
+        let table = table();
+        table.writer.apply(sandbox("victim").called("x").refusing().at(1));
+        let rival = sandbox("w-rival").called("x").refusing();
+        let outcome = table.writer.apply(rival.clone().being(state).at(1));
+        assert_eq!(outcome, Outcome::Displaced { by: Some(key("victim")) }, "{state}");
+        assert_eq!(under(&table, "x").as_deref(), Some("victim"), "{state}");
+        table.writer.apply(rival.at(2));
+        assert!(is_ambiguous(&table, "x"), "now it could be");
+    }
+}
+
+#[test]
+fn a_provider_that_refuses_does_not_make_the_ids_of_another_ambiguous() {
+    for order in [[true, false], [false, true]] {
+        let table = table();
+        for refuses in order {
+            let claim = if refuses {
+                sandbox("zombie").of("opensandbox").called("team--victim").refusing()
+            } else {
+                sandbox("victim")
+            };
+            table.writer.apply(claim.at(1));
+        }
+        assert_eq!(under(&table, "team--victim").as_deref(), Some("victim"));
     }
 }
 
@@ -167,10 +170,10 @@ fn who_stops_refusing_claims_like_any_other() {
     let table = table();
     table.writer.apply(sandbox("a").called("x").at(1));
     table.writer.apply(sandbox("b").called("x").refusing().at(1));
-    assert_eq!(table.writer.apply(sandbox("b").called("x").at(2)), Outcome::Applied, "nobody had it");
-    assert_eq!(under(&table, "x").as_deref(), Some("b"));
-    let taken = table.writer.apply(sandbox("a").called("x").at(2));
-    assert_eq!(taken, Outcome::Takeover { displaced: key("b") });
+    assert!(is_ambiguous(&table, "x"));
+    let outcome = table.writer.apply(sandbox("b").called("x").at(2));
+    assert_eq!(outcome, Outcome::Displaced { by: Some(key("a")) });
+    assert_eq!(under(&table, "x").as_deref(), Some("a"));
 }
 
 fn told(changes: &mut Changes) -> Vec<(ChangeKind, Option<u64>)> {

@@ -1,13 +1,12 @@
 //! Delivery: messages of true histories, reordered, doubled, some lost, by one writer or several at once.
 //!
-//! IDs are each object's own here, though an object may change its ID. Where two objects contest one, the later claim serves, and
-//! "later" is a matter of delivery by definition. Where all refuse to share, an ID is a matter of who lives, and delivery is none again.
+//! Whose an ID is is a matter of who lives, never of delivery, once the time of those who went is over.
 
 use std::collections::BTreeMap;
 use std::thread;
 
 use proptest::prelude::*;
-use sandgate_routes::{Clash, Filter, Observation, RouteReader, RouteTable, State};
+use sandgate_routes::{Clash, Filter, ObjectKey, Observation, RouteReader, RouteTable, State};
 
 use crate::fixture::{Bench, sandbox, table, version};
 
@@ -43,6 +42,40 @@ fn any_delivery() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observati
         messages.extend(doubled);
         (Just(histories), Just(messages).prop_shuffle())
     })
+}
+
+/// IDs that objects of two namespaces claim, as their own names and otherwise.
+const RIVAL_IDS: [&str; 4] = ["x", "m--o0", "n--o1", "y"];
+
+/// Histories of objects in two namespaces that claim each other's IDs, and every message in some order, none lost.
+fn any_rivalry() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observation>)> {
+    let ages = prop::collection::vec(1u64..4, 4);
+    let ids = prop::collection::vec(0usize..RIVAL_IDS.len(), 32);
+    (any_histories(), ages, ids)
+        .prop_map(|(histories, ages, ids)| {
+            let claim = |(object, history): (usize, Vec<Observation>)| {
+                let namespace = if object % 2 == 0 { "m" } else { "n" };
+                let claims = history.into_iter().enumerate().map(|(at, observed)| {
+                    let name = observed.key.name().to_owned();
+                    Observation {
+                        key: ObjectKey::new("kruise", namespace, &name).unwrap(),
+                        id: RIVAL_IDS[ids[(object * 8 + at) % ids.len()]].to_owned(),
+                        created: Some(ages[object]),
+                        ..observed
+                    }
+                });
+                claims.collect::<Vec<_>>()
+            };
+            histories.into_iter().enumerate().map(claim).collect::<Vec<_>>()
+        })
+        .prop_flat_map(|histories| {
+            let messages = histories.concat();
+            (Just(histories), Just(messages).prop_shuffle())
+        })
+}
+
+fn any_order() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(any::<u64>(), 1..16)
 }
 
 type Seen = BTreeMap<String, (String, String, State, String)>;
@@ -104,10 +137,39 @@ proptest! {
         for id in ["0", "1"] {
             let claimants: Vec<_> = live.iter().filter(|live| live.id == id).collect();
             let found = table.reader.get(id).map(|route| (route.key().to_key(), route.is_ambiguous()));
-            // Histories are in the order of their objects' keys.
-            let expected = claimants.first().map(|first| (first.key.clone(), claimants.len() > 1));
+            let servable = claimants.iter().filter(|o| matches!(o.state, State::Running | State::Paused)).count();
+            // Histories are in the order of their objects' UIDs, which is their rank.
+            let expected = claimants.first().map(|first| (first.key.clone(), servable > 1));
             prop_assert_eq!(found, expected, "{}", id);
         }
+    }
+
+    #[test]
+    fn replicas_agree_on_whose_an_id_is_in_any_order((histories, messages) in any_rivalry(), other in any_order()) {
+        let replicas = [table(), table()];
+        let mut shuffled = messages.clone();
+        let place = |message: &Observation| usize::try_from(message.version.get()).unwrap() % other.len();
+        shuffled.sort_by_key(|message| other[place(message)]);
+        for (replica, messages) in replicas.iter().zip([&messages, &shuffled]) {
+            for message in messages {
+                replica.writer.apply_in(&crate::fixture::everything(), message.clone());
+            }
+            replica.pass(600);
+            replica.writer.sweep();
+        }
+        let last = histories.iter().filter_map(|history| history.last());
+        let live: Vec<_> = last.filter(|last| last.state != State::Dead).collect();
+        for id in RIVAL_IDS {
+            let rank = |o: &&&Observation| {
+                (o.id != format!("{}--{}", o.key.namespace(), o.key.name()), o.created, o.uid.clone())
+            };
+            let first = live.iter().filter(|live| live.id == id).min_by_key(rank).map(|first| first.key.clone());
+            for replica in &replicas {
+                let found = replica.reader.get(id).map(|route| route.key().to_key());
+                prop_assert_eq!(found, first.clone(), "{}", id);
+            }
+        }
+        prop_assert_eq!(replicas[0].reader.digest(), replicas[1].reader.digest());
     }
 
     #[test]
@@ -143,8 +205,7 @@ proptest! {
         }
         relist.commit();
         prop_assert_eq!(seen(&table.reader), truth(&histories));
-        let known: Vec<_> = early.iter().map(|message| message.key.clone()).collect();
-        for message in late.iter().filter(|message| known.contains(&message.key)) {
+        for message in late {
             table.writer.apply(message.clone());
         }
         prop_assert_eq!(seen(&table.reader), truth(&histories));

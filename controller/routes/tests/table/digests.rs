@@ -1,6 +1,6 @@
 //! A table in one line.
 
-use sandgate_routes::{Limits, Observation, RouteTable, State};
+use sandgate_routes::{Limits, Observation, RouteTable, Secret, State};
 
 use crate::fixture::{Sandbox, at, key, sandbox, table};
 
@@ -48,7 +48,12 @@ fn whatever_a_reader_can_see_makes_another_digest() {
         one.0.require_traffic_auth = true;
         one
     };
-    let kinds: [Sandbox; 10] = [
+    let closed = || {
+        let mut one = one();
+        one.0.token = Some(Secret::secure_access("s3cret"));
+        one
+    };
+    let kinds: [Sandbox; 11] = [
         one(),
         one().of("other"),
         one().in_namespace("other").called("team--a"),
@@ -59,6 +64,7 @@ fn whatever_a_reader_can_see_makes_another_digest() {
         one().with_ip(Some("10.0.0.2".parse().unwrap())),
         one().with_token("S3cret"),
         verified(),
+        closed(),
     ];
     let mut digests: Vec<_> = kinds.map(|kind| digest([kind.at(1)])).into();
     digests.push(digest([one().at(2)]));

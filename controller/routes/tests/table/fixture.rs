@@ -37,7 +37,9 @@ pub(crate) fn sandbox(name: &str) -> Sandbox {
         ip: Some("10.0.0.1".parse().unwrap()),
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     })
 }
 

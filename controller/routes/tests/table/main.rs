@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod ambiguous;
 mod bad_input;
 mod changes;
+mod claims;
 mod convergence;
 mod digests;
 mod expiry;
@@ -14,6 +16,7 @@ mod model;
 mod model_check;
 mod order;
 mod pages;
+mod pushes;
 mod relists;
 mod scenarios;
 mod stress;

@@ -1,53 +1,81 @@
-//! The naive table: the rules as one would write them down, with no regard for cost. It shares nothing with the real one but its messages.
+//! The naive table: the rules as one would write them down, with no regard for cost. It shares nothing with the real
+//! one but its messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use sandgate_routes::{Clash, ObjectKey, Observation, State, Version};
+
+mod ids;
+mod pushes;
+
+use ids::Hold;
+pub(crate) use ids::Shown;
+use pushes::Pushed;
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Applied,
     Takeover(ObjectKey),
+    Displaced(Option<ObjectKey>),
     Ambiguous(ObjectKey),
     Stale,
     Invalid,
 }
 
-/// What an ID says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    Served(ObjectKey),
-    Ambiguous,
+/// Who says something: a push, an event of a scope, a list of a scope by the number of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    Push,
+    Event(usize),
+    List(usize, u64),
+}
+
+impl From {
+    fn scope(self) -> Option<usize> {
+        match self {
+            Self::Push => None,
+            Self::Event(scope) | Self::List(scope, _) => Some(scope),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    pub(crate) id: String,
-    clash: Clash,
-    pub(crate) uid: String,
-    pub(crate) owner: String,
-    pub(crate) state: State,
-    pub(crate) version: Version,
+    /// What was said of it, in the state it is kept in.
+    pub(crate) observed: Observation,
+    created: Option<u64>,
     /// The model's own number of the identity.
     pub(crate) identity: u64,
     claims: BTreeSet<usize>,
     seen_by: BTreeSet<u64>,
+    pushed: Option<Pushed>,
+    place: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Dead {
+    place: u32,
     pub(crate) key: ObjectKey,
     pub(crate) version: Version,
     deadline: u64,
+    pushed: Option<Pushed>,
 }
 
-/// A scope of the model: its provider, and whether it has a selector.
+/// A scope of the model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelScope {
     pub(crate) provider: &'static str,
     pub(crate) namespace: Option<&'static str>,
     pub(crate) selector: &'static str,
+}
+
+impl ModelScope {
+    fn covers(&self, key: &ObjectKey) -> bool {
+        self.selector.is_empty()
+            && self.provider == key.provider()
+            && self.namespace.is_none_or(|namespace| namespace == key.namespace())
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -58,18 +86,51 @@ struct Run {
     superseded: bool,
 }
 
+/// Numbered places, the last to become free used first: where several objects are changed at once, that is the order.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    free: Vec<u32>,
+    end: u32,
+}
+
+impl Places {
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+}
+
+/// How much and how long is remembered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelLimits {
+    pub(crate) max_dead: usize,
+    pub(crate) max_live: usize,
+    pub(crate) lifetime: u64,
+    pub(crate) confirmation: u64,
+    pub(crate) lease: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     pub(crate) live: BTreeMap<ObjectKey, Live>,
-    /// In the order of making.
+    /// In the order of their newest deaths.
     pub(crate) dead: Vec<Dead>,
     pub(crate) shown: BTreeMap<String, Shown>,
     pub(crate) takeovers: u64,
     pub(crate) dropped: u64,
+    pub(crate) overruled: u64,
+    places: Places,
+    graves: Places,
+    holds: BTreeMap<String, Hold>,
+    ends: Vec<(u64, String)>,
     scopes: Vec<ModelScope>,
-    max_dead: usize,
-    max_live: usize,
-    lifetime: u64,
+    /// The scopes that were used, in the order of their first use.
+    used: Vec<usize>,
+    /// How far each scope has told, and when it was heard.
+    floors: BTreeMap<usize, (Version, u64)>,
+    limits: ModelLimits,
     now: u64,
     runs: Vec<Run>,
     runs_begun: u64,
@@ -77,141 +138,231 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(scopes: Vec<ModelScope>, max_dead: usize, max_live: usize, lifetime: u64) -> Self {
-        Self { scopes, max_dead, max_live, lifetime, ..Self::default() }
+    pub(crate) fn new(scopes: Vec<ModelScope>, limits: ModelLimits) -> Self {
+        Self { scopes, limits, ..Self::default() }
     }
 
-    pub(crate) fn apply(&mut self, observed: &Observation, scope: Option<usize>) -> Said {
-        if observed.state == State::Dead {
-            return self.delete(&observed.key, Some(&observed.version));
+    fn using(&mut self, scope: usize) {
+        if !self.used.contains(&scope) {
+            self.used.push(scope);
         }
-        if let (Some(live), Some(scope)) = (self.live.get_mut(&observed.key), scope) {
+    }
+
+    pub(crate) fn apply(&mut self, observed: &Observation, from: From) -> Said {
+        if let Some(scope) = from.scope() {
+            self.using(scope);
+        }
+        if observed.state == State::Dead {
+            return self.delete(&observed.key, Some(&observed.uid), Some(&observed.version), from);
+        }
+        let said = self.upsert(observed, from);
+        self.takeovers += u64::from(matches!(said, Said::Takeover(_)));
+        said
+    }
+
+    fn upsert(&mut self, observed: &Observation, from: From) -> Said {
+        let key = &observed.key;
+        if let (Some(live), Some(scope)) = (self.live.get_mut(key), from.scope()) {
             live.claims.insert(scope);
         }
         if observed.id.is_empty() || observed.id.contains(' ') {
             return Said::Invalid;
         }
-        let known = self.live.get(&observed.key).cloned();
-        let dead = self.dead.iter().position(|dead| dead.key == observed.key);
-        let newest =
-            known.as_ref().map(|live| &live.version).or_else(|| dead.map(|at| &self.dead[at].version));
-        if newest.is_some_and(|newest| observed.version <= *newest) {
-            return Said::Stale;
-        }
-        if known.is_none() && self.live.len() >= self.max_live {
-            return Said::Invalid;
-        }
-        if let Some(at) = dead {
-            self.dead.remove(at);
-        }
-        self.live.remove(&observed.key);
-        if let Some(known) = &known
-            && known.id != observed.id
-        {
-            self.left(&known.id, &observed.key);
-        }
-        let identity = match &known {
-            Some(known) if known.uid == observed.uid => known.identity,
-            _ => {
-                self.identities += 1;
-                self.identities
-            }
-        };
-        let (claims, seen_by) = known
-            .map_or((scope.into_iter().collect(), BTreeSet::new()), |known| (known.claims, known.seen_by));
-        let state = if observed.state == State::Running && observed.ip.is_none() {
-            State::Creating
-        } else {
-            observed.state
-        };
-        let live = Live {
-            id: observed.id.clone(),
-            clash: observed.clash,
-            uid: observed.uid.clone(),
-            owner: observed.owner.clone(),
-            state,
-            version: observed.version.clone(),
-            identity,
-            claims,
-            seen_by,
-        };
-        let other = self.claimants(&observed.id).into_iter().next();
-        self.live.insert(observed.key.clone(), live);
-        if let Some(other) = other
-            && self.any_refuses(&observed.id)
-        {
-            self.shown.insert(observed.id.clone(), Shown::Ambiguous);
-            return Said::Ambiguous(other);
-        }
-        match self.shown.insert(observed.id.clone(), Shown::Served(observed.key.clone())) {
-            Some(Shown::Served(other)) if other != observed.key => {
-                self.takeovers += 1;
-                Said::Takeover(other)
-            }
-            _ => Said::Applied,
-        }
-    }
-
-    /// The live objects of an ID, in the order of their keys.
-    pub(crate) fn claimants(&self, id: &str) -> Vec<ObjectKey> {
-        self.live.iter().filter(|(_, live)| live.id == id).map(|(key, _)| key.clone()).collect()
-    }
-
-    fn any_refuses(&self, id: &str) -> bool {
-        self.live.values().any(|live| live.id == id && live.clash == Clash::Refuse)
-    }
-
-    /// An object does not claim this ID any more.
-    fn left(&mut self, id: &str, key: &ObjectKey) {
-        match self.shown.get(id) {
-            Some(Shown::Ambiguous) => match self.claimants(id).as_slice() {
-                [] => drop(self.shown.remove(id)),
-                [one] => drop(self.shown.insert(id.to_owned(), Shown::Served(one.clone()))),
-                _ => {}
-            },
-            Some(Shown::Served(holder)) if holder == key => drop(self.shown.remove(id)),
-            _ => {}
-        }
-    }
-
-    pub(crate) fn delete(&mut self, key: &ObjectKey, version: Option<&Version>) -> Said {
-        if let Some(live) = self.live.get(key) {
-            let version = version.unwrap_or(&live.version).clone();
-            if version < live.version {
+        let Some(live) = self.live.get_mut(key) else { return self.insert(observed, from) };
+        let known = live.observed.version.clone();
+        if from == From::Push {
+            if observed.version <= known {
+                self.renew_lease(key);
                 return Said::Stale;
             }
-            let id = live.id.clone();
-            self.live.remove(key);
-            self.left(&id, key);
-            self.bury(key, version);
+            if self.is_passed(key, &observed.version) {
+                return Said::Stale;
+            }
+        } else {
+            if let (true, None, Some(created)) =
+                (live.observed.uid == observed.uid, live.created, observed.created)
+            {
+                self.set_created(key, created);
+            }
+            if observed.version < known {
+                self.note_word(observed, from);
+                return Said::Stale;
+            }
+            let was_pushed = self.live.get_mut(key).and_then(|live| live.pushed.take()).is_some();
+            if observed.version == known && !was_pushed {
+                return Said::Stale;
+            }
+        }
+        self.replace(observed, from)
+    }
+
+    /// Puts an observation in the place of what is known.
+    fn replace(&mut self, observed: &Observation, from: From) -> Said {
+        let key = &observed.key;
+        let old = self.live[key].clone();
+        let is_same = old.observed.uid == observed.uid;
+        let created = observed.created.or(old.created.filter(|_| is_same));
+        let kept = kept(observed);
+        if is_same && says_the_same(&kept, &old.observed) {
+            if let Some(created) = created {
+                self.set_created(key, created);
+            }
+            return Said::Stale;
+        }
+        let pushed = (from == From::Push).then(|| self.doubt_live(&old, &observed.version)).flatten();
+        let identity = if is_same { old.identity } else { self.next_identity() };
+        let moved = old.observed.id != observed.id;
+        if moved {
+            let gone = self.live.remove(key).unwrap();
+            self.left(key, &gone.observed.id);
+        }
+        self.live.insert(key.clone(), Live { observed: kept, created, identity, pushed, ..old });
+        self.claimed(key)
+    }
+
+    fn insert(&mut self, observed: &Observation, from: From) -> Said {
+        let key = &observed.key;
+        let dead = self.dead.iter().position(|dead| dead.key == *key);
+        if dead.is_some_and(|at| observed.version <= self.dead[at].version) {
+            self.note_word(observed, from);
+            return Said::Stale;
+        }
+        let is_passed = match from {
+            From::Push => self.is_passed(key, &observed.version),
+            From::Event(scope) => {
+                self.floors.get(&scope).is_some_and(|(floor, _)| observed.version <= *floor)
+            }
+            From::List(..) => false,
+        };
+        if is_passed {
+            return Said::Stale;
+        }
+        if self.live.len() >= self.limits.max_live {
+            return Said::Invalid;
+        }
+        let buried = dead.map(|at| self.exhume(at));
+        let pushed = (from == From::Push)
+            .then(|| self.doubt_unknown(key, buried.and_then(|dead| dead.pushed), &observed.version, true))
+            .flatten();
+        let identity = self.next_identity();
+        let live = Live {
+            observed: kept(observed),
+            created: observed.created,
+            identity,
+            claims: from.scope().into_iter().collect(),
+            seen_by: BTreeSet::new(),
+            pushed,
+            place: self.places.take(),
+        };
+        self.live.insert(key.clone(), live);
+        self.claimed(key)
+    }
+
+    fn next_identity(&mut self) -> u64 {
+        self.identities += 1;
+        self.identities
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        key: &ObjectKey,
+        uid: Option<&str>,
+        version: Option<&Version>,
+        from: From,
+    ) -> Said {
+        if let Some(scope) = from.scope() {
+            self.using(scope);
+        }
+        let Some(live) = self.live.get_mut(key) else { return self.delete_unknown(key, version, from) };
+        let known = live.observed.version.clone();
+        let is_older = version.is_some_and(|version| *version < known);
+        let version = version.unwrap_or(&known).clone();
+        if from == From::Push {
+            if is_older {
+                return Said::Stale;
+            }
+            let live = live.clone();
+            let pushed = self.doubt_death(key, &live, &version);
+            self.remove(key, version, pushed);
             return Said::Applied;
         }
-        let Some(version) = version else { return Said::Stale };
-        match self.dead.iter_mut().find(|dead| dead.key == *key) {
-            Some(dead) if *version < dead.version => return Said::Stale,
-            Some(dead) => dead.version = version.clone(),
-            None => self.bury(key, version.clone()),
+        if is_older {
+            let is_same = uid.is_none_or(|uid| uid == live.observed.uid);
+            let Some(pushed) = &mut live.pushed else { return Said::Stale };
+            if !is_same {
+                pushed.word = None;
+                return Said::Stale;
+            }
+        }
+        self.remove(key, version, None);
+        Said::Applied
+    }
+
+    /// Takes a live object out.
+    fn remove(&mut self, key: &ObjectKey, version: Version, pushed: Option<Pushed>) {
+        let gone = self.live.remove(key).unwrap();
+        self.left(key, &gone.observed.id);
+        self.places.free.push(gone.place);
+        self.bury(key, version, pushed);
+    }
+
+    /// Takes a tombstone away.
+    fn exhume(&mut self, at: usize) -> Dead {
+        let dead = self.dead.remove(at);
+        self.graves.free.push(dead.place);
+        dead
+    }
+
+    fn delete_unknown(&mut self, key: &ObjectKey, version: Option<&Version>, from: From) -> Said {
+        let Some(version) = version.cloned() else { return Said::Stale };
+        let at = self.dead.iter().position(|dead| dead.key == *key);
+        let was_pushed = at.is_some_and(|at| self.dead[at].pushed.is_some());
+        let is_word = from != From::Push && was_pushed;
+        if !is_word {
+            let is_older = at.is_some_and(|at| version < self.dead[at].version);
+            if is_older || from == From::Push && self.is_passed(key, &version) {
+                return Said::Stale;
+            }
+        }
+        let old = at.map(|at| self.dead.remove(at));
+        let pushed = (from == From::Push)
+            .then(|| {
+                self.doubt_unknown(key, old.as_ref().and_then(|dead| dead.pushed.clone()), &version, false)
+            })
+            .flatten();
+        if let Some(old) = old {
+            let deadline = self.now + self.limits.lifetime;
+            self.dead.push(Dead { version, deadline, pushed, ..old });
+        } else {
+            self.bury(key, version, pushed);
         }
         Said::Applied
     }
 
     pub(crate) fn expire(&mut self, key: &ObjectKey, version: &Version) -> Said {
         match self.live.get(key) {
-            Some(live) if live.version == *version => self.delete(key, Some(version)),
+            Some(live) if live.observed.version == *version => {
+                self.remove(key, version.clone(), None);
+                Said::Applied
+            }
             _ => Said::Stale,
         }
     }
 
-    fn bury(&mut self, key: &ObjectKey, version: Version) {
-        self.dead.push(Dead { key: key.clone(), version, deadline: self.now + self.lifetime });
-        if self.dead.len() > self.max_dead {
-            let lowest = (0..self.dead.len()).min_by_key(|&at| (self.dead[at].version.clone(), at)).unwrap();
-            self.dead.remove(lowest);
+    fn bury(&mut self, key: &ObjectKey, version: Version, pushed: Option<Pushed>) {
+        let deadline = self.now + self.limits.lifetime;
+        if self.dead.len() >= self.limits.max_dead {
             self.dropped += 1;
+            let lowest = (0..self.dead.len()).min_by_key(|&at| (self.dead[at].version.clone(), at));
+            let Some(lowest) = lowest.filter(|at| self.dead[*at].version <= version) else { return };
+            self.exhume(lowest);
         }
+        let place = self.graves.take();
+        self.dead.push(Dead { place, key: key.clone(), version, deadline, pushed });
     }
 
     pub(crate) fn begin(&mut self, scope: usize, version: Version) -> u64 {
+        self.using(scope);
         for run in self.runs.iter_mut().filter(|run| run.scope == scope) {
             run.superseded = true;
         }
@@ -221,8 +372,8 @@ impl Model {
     }
 
     pub(crate) fn observe(&mut self, run: u64, observed: &Observation) -> Said {
-        let scope = self.runs.iter().find(|other| other.number == run).map(|run| run.scope);
-        let said = self.apply(observed, scope);
+        let scope = self.runs.iter().find(|other| other.number == run).map(|run| run.scope).unwrap();
+        let said = self.apply(observed, From::List(scope, run));
         if let Some(live) = self.live.get_mut(&observed.key) {
             live.seen_by.insert(run);
         }
@@ -241,28 +392,54 @@ impl Model {
             return 0;
         }
         let scope = self.scopes[run.scope].clone();
-        let covers = |key: &ObjectKey| {
-            scope.selector.is_empty()
-                && scope.provider == key.provider()
-                && scope.namespace.is_none_or(|namespace| namespace == key.namespace())
-        };
         let mut deleted = 0;
-        for key in self.live.keys().cloned().collect::<Vec<_>>() {
+        for key in self.in_order() {
             let live = self.live.get_mut(&key).unwrap();
-            let ours = live.claims.contains(&run.scope) || (live.claims.is_empty() && covers(&key));
-            if !ours || live.seen_by.contains(&run.number) || live.version > run.version {
+            let ours = live.claims.contains(&run.scope) || (live.claims.is_empty() && scope.covers(&key));
+            if !ours || live.seen_by.contains(&run.number) || live.observed.version > run.version {
                 continue;
             }
-            live.claims.remove(&run.scope);
-            if live.claims.is_empty() {
-                self.delete(&key, Some(&run.version));
+            if live.claims.iter().all(|claim| *claim == run.scope) {
+                self.delete(&key, None, Some(&run.version), From::List(run.scope, run.number));
                 deleted += 1;
+            } else {
+                live.claims.remove(&run.scope);
             }
         }
-        for dead in self.dead.iter_mut().filter(|dead| covers(&dead.key) && dead.version < run.version) {
+        for dead in self.dead.iter_mut().filter(|dead| scope.covers(&dead.key) && dead.version < run.version)
+        {
             dead.version = run.version.clone();
         }
+        self.listed(&run);
         deleted
+    }
+
+    /// Takes away what a scope has lost. How many there were.
+    pub(crate) fn forget_after(&mut self, scope: usize, version: &Version) -> usize {
+        self.using(scope);
+        let is_lost = |key: &ObjectKey| {
+            let live = &self.live[key];
+            let is_ours =
+                live.claims.contains(&scope) || live.claims.is_empty() && self.scopes[scope].covers(key);
+            is_ours && live.observed.version > *version
+        };
+        let lost: Vec<_> = self.in_order().into_iter().filter(is_lost).collect();
+        for key in &lost {
+            let version = self.live[key].observed.version.clone();
+            self.remove(key, version, None);
+        }
+        for dead in &mut self.dead {
+            dead.pushed = dead.pushed.take().filter(|pushed| pushed.scope != Some(scope));
+        }
+        self.floors.insert(scope, (version.clone(), self.now));
+        lost.len()
+    }
+
+    /// The live objects in the order of their places.
+    fn in_order(&self) -> Vec<ObjectKey> {
+        let mut keys: Vec<_> = self.live.iter().map(|(key, live)| (live.place, key.clone())).collect();
+        keys.sort();
+        keys.into_iter().map(|(_, key)| key).collect()
     }
 
     pub(crate) fn pass(&mut self, time: u64) {
@@ -270,9 +447,29 @@ impl Model {
     }
 
     pub(crate) fn sweep(&mut self) -> usize {
-        let before = self.dead.len();
-        let now = self.now;
-        self.dead.retain(|dead| dead.deadline > now);
-        before - self.dead.len()
+        let overruled = self.overrule_overdue();
+        let mut expired = 0;
+        while self.dead.first().is_some_and(|dead| dead.deadline <= self.now) {
+            self.exhume(0);
+            expired += 1;
+        }
+        expired.max(self.end_holds()).max(overruled)
     }
+}
+
+fn kept(observed: &Observation) -> Observation {
+    let state = match (observed.state, observed.ip) {
+        (State::Running, None) => State::Creating,
+        (state, _) => state,
+    };
+    Observation { state, ..observed.clone() }
+}
+
+fn says_the_same(a: &Observation, b: &Observation) -> bool {
+    (&a.id, &a.owner, a.state, &a.version, a.ip, a.clash)
+        == (&b.id, &b.owner, b.state, &b.version, b.ip, b.clash)
+}
+
+fn refuses(live: &Live) -> bool {
+    live.observed.clash == Clash::Refuse
 }

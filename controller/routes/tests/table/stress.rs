@@ -100,7 +100,7 @@ fn relist(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool) -> u64 {
         let at = clock.fetch_add(1, Ordering::Relaxed);
         let mut relist = writer.begin_relist(everything(), version(at));
         for object in (0..OBJECTS).filter(|object| !(object + relists).is_multiple_of(5)) {
-            relist.observe(observed(object, at.saturating_sub(20).max(1)));
+            relist.observe(observed(object, at));
         }
         if relists % 4 == 3 {
             drop(relist);

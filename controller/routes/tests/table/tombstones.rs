@@ -21,15 +21,18 @@ fn a_tombstone_lives_its_time_and_is_then_swept() {
 }
 
 #[test]
-fn a_later_delete_raises_the_version_and_not_the_deadline() {
+fn a_newer_death_renews_a_tombstone() {
     let table = table();
     table.writer.delete(&key("a"), at(5));
     table.pass(400);
     assert_eq!(table.writer.delete(&key("a"), at(9)), Outcome::Applied);
     assert_eq!(table.writer.apply(sandbox("a").at(8)), Outcome::Stale, "the version is the later one");
     assert_eq!(table.writer.delete(&key("a"), at(6)), Outcome::Stale);
-    table.pass(200);
-    assert_eq!(table.writer.sweep(), 1, "the deadline is the first one");
+    table.pass(599);
+    assert_eq!(table.writer.sweep(), 0, "it lives from the newest delete");
+    assert_eq!(table.writer.apply(sandbox("a").at(9)), Outcome::Stale);
+    table.pass(1);
+    assert_eq!(table.writer.sweep(), 1);
 }
 
 #[test]

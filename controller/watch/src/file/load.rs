@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,10 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use sandgate_routes::{Capability, Fate, Observation, Outcome, RouteWriter, Scope, Version, verdict};
 
-use super::{FileError, FileStatus, Format, MAX_BYTES, PROVIDER, parse_routes};
+use super::error::Place;
+use super::notes::{Doubt, Doubts};
+use super::parse::parse_at_most;
+use super::{FileError, FileStatus, Format, MAX_BYTES, MAX_ROUTES, PROVIDER, parse_routes};
 
 /// How closely to look at the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,7 @@ pub(super) enum Look {
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Content(u64),
+    /// Not dealt with: tried again at every look, and told apart only so that one trouble is told once.
     Unreadable(io::ErrorKind),
     NotAFile,
     TooLarge,
@@ -45,13 +49,27 @@ pub(super) struct Loader {
     begun: u64,
     seen: Option<Seen>,
     signature: Option<Signature>,
+    /// How the file is read.
+    pub(super) read: Read,
 }
+
+type Read = Box<dyn FnMut(&Path) -> Result<Vec<u8>, FileError> + Send>;
 
 impl Loader {
     pub(super) fn new(path: PathBuf, writer: RouteWriter) -> Self {
         let status = FileStatusReader(Arc::new(ArcSwap::from_pointee(FileStatus::new(path.clone()))));
         let on_status = Box::new(|_: &FileStatus| ());
-        Loader { path, writer, status, on_status, on_first_load: None, begun: 0, seen: None, signature: None }
+        Loader {
+            path,
+            writer,
+            status,
+            on_status,
+            on_first_load: None,
+            begun: 0,
+            seen: None,
+            signature: None,
+            read: Box::new(read),
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -60,11 +78,14 @@ impl Loader {
 
     pub(super) fn look(&mut self, look: Look) {
         let signature = fs::metadata(&self.path).ok().as_ref().map(signature);
-        if look == Look::Briefly && signature == self.signature && self.seen.is_some() {
+        // What could not be read is not known: too many open files, a failing disk or a missing right leave the metadata
+        // as it was and pass without another change of the file.
+        let known = !matches!(self.seen, None | Some(Seen::Unreadable(_)));
+        if look == Look::Briefly && signature == self.signature && known {
             return;
         }
         self.signature = signature;
-        let content = read(&self.path);
+        let content = (self.read)(&self.path);
         let seen = match &content {
             Ok(content) => Seen::Content(fingerprint(content)),
             Err(FileError::Read(error)) => Seen::Unreadable(error.kind()),
@@ -76,15 +97,16 @@ impl Loader {
         }
         self.seen = Some(seen);
         match content.and_then(|content| self.load(&content)) {
-            Ok((generation, routes)) => self.loaded(generation, routes),
+            Ok((generation, routes, doubts)) => self.loaded(generation, routes, &doubts),
             Err(error) => self.failed(error.to_string(), error.place()),
         }
     }
 
-    fn load(&mut self, content: &[u8]) -> Result<(u64, usize), FileError> {
+    fn load(&mut self, content: &[u8]) -> Result<(u64, usize, Doubts), FileError> {
         let generation = self.begun + 1;
         let version = version(generation);
-        let observations = parse_routes(content, Format::of(&self.path, content), &version)?;
+        let format = Format::of(&self.path, content);
+        let (observations, doubts) = parse_at_most(MAX_ROUTES, content, format, &version)?;
         let kept = observations.iter().filter(|o| is_kept(o)).count();
 
         self.begun = generation;
@@ -97,16 +119,18 @@ impl Loader {
             }
         }
         relist.commit();
-        Ok((generation, kept))
+        Ok((generation, kept, doubts))
     }
 
-    fn loaded(&mut self, generation: u64, routes: usize) {
+    fn loaded(&mut self, generation: u64, routes: usize, doubts: &Doubts) {
         let old = self.status.load();
+        let warning = self.warn(doubts);
         self.announce(FileStatus {
             generation,
             routes,
             loaded_at: Some(SystemTime::now()),
             error: None,
+            warning,
             loads_ok: old.loads_ok + 1,
             ..(*old).clone()
         });
@@ -118,6 +142,22 @@ impl Loader {
         if let Some(hook) = self.on_first_load.take() {
             hook();
         }
+    }
+
+    /// Says what is odd about a file that is loaded, and gives the first of it for the status.
+    fn warn(&self, doubts: &Doubts) -> Option<String> {
+        let path = self.path.display();
+        for Doubt { place, text } in &doubts.first {
+            let (line, column) = place.map(|place| (place.line, place.column)).unzip();
+            tracing::warn!(line, column, "routes file {path}: {}", placed(*place, text));
+        }
+        let more = doubts.count.saturating_sub(doubts.first.len());
+        if more > 0 {
+            tracing::warn!("routes file {path}: and {more} more states that are none");
+        }
+        let first = doubts.first.first()?;
+        let more = if doubts.count > 1 { format!(", and {} more", doubts.count - 1) } else { String::new() };
+        Some(format!("{}{more}", placed(first.place, &first.text)))
     }
 
     fn failed(&self, error: String, place: Option<(u64, u64)>) {
@@ -146,6 +186,13 @@ impl Loader {
         let status = Arc::new(status);
         self.status.0.store(Arc::clone(&status));
         (self.on_status)(&status);
+    }
+}
+
+fn placed(place: Option<Place>, text: &str) -> String {
+    match place {
+        Some(Place { line, column }) => format!("{line}:{column}: {text}"),
+        None => text.to_owned(),
     }
 }
 

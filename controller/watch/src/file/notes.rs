@@ -11,7 +11,25 @@ pub(super) struct Notes {
     pub(super) index: Cell<Option<usize>>,
     pub(super) key: Cell<Option<Key>>,
     problem: RefCell<Option<(Option<Place>, String)>>,
+    doubts: RefCell<Doubts>,
 }
+
+/// What is odd about a file that can be loaded all the same: the first few, and how many there are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doubts {
+    pub(super) first: Vec<Doubt>,
+    pub(super) count: usize,
+}
+
+/// Something odd, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Doubt {
+    pub(super) place: Option<Place>,
+    pub(super) text: String,
+}
+
+/// So many are told one by one.
+const MAX_DOUBTS: usize = 8;
 
 impl Notes {
     /// The path of the key being read, such as `routes[3].ip`.
@@ -36,6 +54,30 @@ impl Notes {
 
     pub(super) fn take_problem(&self) -> Option<(Option<Place>, String)> {
         self.problem.take()
+    }
+
+    /// Notes a state that is none of ours: the route is known and not served. The word is shown where it looks like one, since
+    /// a slip may have put a token there.
+    pub(super) fn unknown_state(&self, place: Option<Place>, word: &str) {
+        let mut doubts = self.doubts.borrow_mut();
+        doubts.count += 1;
+        if doubts.first.len() == MAX_DOUBTS {
+            return;
+        }
+        self.key.set(Some(Key::State));
+        let is_word = (1..=32).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_alphabetic());
+        let word = if is_word { format!("`{word}` is") } else { "this is".to_owned() };
+        let text = format!(
+            "{}: {word} no state, so the route is known and not served; expected {}",
+            self.at(),
+            Key::State.expected()
+        );
+        self.key.set(None);
+        doubts.first.push(Doubt { place, text });
+    }
+
+    pub(super) fn take_doubts(&self) -> Doubts {
+        self.doubts.take()
     }
 
     /// Keeps our own account of a mistake. What the library makes of the error is not used.
@@ -75,8 +117,9 @@ keys! {
     Id "id" "1 to 253 letters, digits, `.`, `_` or `-`"
     Uid "uid" "1 to 253 visible ASCII characters"
     Ip "ip" "an IPv4 or IPv6 address without a port"
-    State "state" "creating, available, running, paused or dead"
+    State "state" "creating, available, running, paused, unknown or dead"
     Owner "owner" "at most 255 bytes, no control character among them"
     AccessToken "access-token" "1 to 4096 visible ASCII characters"
+    SecureAccessToken "secure-access-token" "1 to 4096 visible ASCII characters"
     RequireTrafficAuth "require-traffic-auth" "true or false"
 }

@@ -13,7 +13,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 use super::error::Place;
-use super::notes::{Key, Notes};
+use super::notes::{Doubts, Key, Notes};
 use super::places::{Places, With, Without};
 use super::read::Reader;
 use super::{FileError, MAX_BYTES, MAX_ROUTES};
@@ -48,7 +48,8 @@ impl Format {
     }
 }
 
-/// Reads a whole routes file. Each observation carries `version`, the number of the load.
+/// Reads a whole routes file. Each observation carries `version`, the number of the load. A state that is none of ours
+/// makes a route of [`State::Unknown`](sandgate_routes::State::Unknown).
 ///
 /// # Errors
 /// The first mistake in the file. Nothing of a file with a mistake is returned.
@@ -57,15 +58,16 @@ pub fn parse_routes(
     format: Format,
     version: &Version,
 ) -> Result<Vec<Observation>, FileError> {
-    parse_at_most(MAX_ROUTES, content, format, version)
+    parse_at_most(MAX_ROUTES, content, format, version).map(|(observations, _)| observations)
 }
 
+/// The same, and what is odd about the file.
 pub(super) fn parse_at_most(
     max_routes: usize,
     content: &[u8],
     format: Format,
     version: &Version,
-) -> Result<Vec<Observation>, FileError> {
+) -> Result<(Vec<Observation>, Doubts), FileError> {
     if content.len() > MAX_BYTES {
         return Err(FileError::TooLarge);
     }
@@ -77,38 +79,49 @@ pub(super) fn parse_at_most(
         Format::Yaml => read_yaml::<Without>(text, max_routes, version).ok(),
         Format::Json => read_json(content, max_routes, version)?,
     };
-    if let Some(entries) = read
+    let observations =
+        |entries: Vec<Entry>| entries.into_iter().map(|entry| entry.observation).collect::<Vec<_>>();
+    if let Some((entries, doubts)) = read
         && duplicate(&entries).is_none()
     {
-        return Ok(entries.into_iter().map(|entry| entry.observation).collect());
+        // Read once more for the places of what is odd. The file is good, whatever comes of that.
+        let with_places = (doubts.count > 0).then(|| read_yaml::<With>(text, max_routes, version).ok());
+        let doubts = with_places.flatten().map_or(doubts, |(_, doubts)| doubts);
+        return Ok((observations(entries), doubts));
     }
-    let entries = read_yaml::<With>(text, max_routes, version)
-        .map_err(|(error, notes)| explain(&error, format, &notes))?;
+    let (entries, doubts) = read_yaml::<With>(text, max_routes, version)
+        .map_err(|failed| explain(&failed.0, format, &failed.1))?;
     match duplicate(&entries) {
         Some(error) => Err(error),
-        None => Ok(entries.into_iter().map(|entry| entry.observation).collect()),
+        None => Ok((observations(entries), doubts)),
     }
 }
+
+/// What a reader has read, and what it found odd.
+type Read = (Vec<Entry>, Doubts);
 
 fn read_yaml<P: Places>(
     text: &str,
     max_routes: usize,
     version: &Version,
-) -> Result<Vec<Entry>, (Box<Error>, Notes)> {
+) -> Result<Read, Box<(Error, Notes)>> {
     let notes = Notes::default();
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |de| {
         Reader::<P>::new(&notes, version, max_routes).read(de)
     });
-    read.map_err(|error| (Box::new(error), notes))
+    match read {
+        Ok(entries) => Ok((entries, notes.take_doubts())),
+        Err(error) => Err(Box::new((error, notes))),
+    }
 }
 
 /// `None` where the file is JSON but not a routes file.
-fn read_json(content: &[u8], max_routes: usize, version: &Version) -> Result<Option<Vec<Entry>>, FileError> {
+fn read_json(content: &[u8], max_routes: usize, version: &Version) -> Result<Option<Read>, FileError> {
     let notes = Notes::default();
     let mut json = serde_json::Deserializer::from_slice(content);
     let read = Reader::<Without>::new(&notes, version, max_routes).read(&mut json);
     let error = match read.and_then(|entries| json.end().map(|()| entries)) {
-        Ok(entries) => return Ok(Some(entries)),
+        Ok(entries) => return Ok(Some((entries, notes.take_doubts()))),
         Err(error) if error.is_data() => return Ok(None),
         Err(error) => error,
     };

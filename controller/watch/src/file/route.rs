@@ -61,10 +61,25 @@ impl Raw {
         let owner = text(Key::Owner, |t| t.len() <= MAX_OWNER && !t.chars().any(char::is_control))?
             .map(|v| v.value)
             .unwrap_or_default();
-        let token = text(Key::AccessToken, |t| visible(t, MAX_TOKEN))?.map(|v| Secret::new(v.value));
-        let state = text(Key::State, |t| t.parse::<State>().is_ok())?;
+        let token = text(Key::AccessToken, |t| visible(t, MAX_TOKEN))?;
+        let token = match text(Key::SecureAccessToken, |t| visible(t, MAX_TOKEN))? {
+            Some(v) if token.is_some() => {
+                notes.key.set(Some(Key::SecureAccessToken));
+                let problem = format!("{}: expected this or `access-token`, found both", notes.at());
+                return Err(notes.fail(v.place, problem));
+            }
+            Some(v) => Some(Secret::secure_access(v.value)),
+            None => token.map(|v| Secret::new(v.value)),
+        };
+        let state = text(Key::State, |_| true)?;
         let state_at = state.as_ref().and_then(|v| v.place).or(name_at);
-        let state = state.and_then(|v| v.value.parse().ok()).unwrap_or(State::Running);
+        let state = match state {
+            None => State::Running,
+            Some(At { value, place }) => value.parse().unwrap_or_else(|_| {
+                notes.unknown_state(place, &value);
+                State::Unknown
+            }),
+        };
         let ip = match text(Key::Ip, |_| true)? {
             Some(v) => Some(address(&v.value).map_err(|hint| {
                 notes.key.set(Some(Key::Ip));
@@ -88,7 +103,10 @@ impl Raw {
             ip,
             token,
             require_traffic_auth: self.require_traffic_auth.unwrap_or_default(),
-            clash: Clash::NewestServes,
+            clash: Clash::Rank,
+            // The operator's own word comes before what anybody else made, however old.
+            created: Some(0),
+            ip_is_claimed: false,
         };
         Ok(Entry { observation, name_at, id_at })
     }

@@ -28,6 +28,7 @@ struct RoutesFile {
 #[schemars(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend(
     "required" = ["name"],
+    "not" = { "required": ["access-token", "secure-access-token"] },
     "if" = { "properties": { "state": { "const": "running" } } },
     "then" = { "required": ["ip"] }
 ))]
@@ -48,18 +49,29 @@ struct RouteEntry {
     /// Where the sandbox listens, IPv4 or IPv6, without a port: the request says which port. Needed when running.
     #[schemars(with = "String", extend("anyOf" = [{ "format": "ipv4" }, { "format": "ipv6" }]))]
     ip: Option<String>,
-    /// Only a running sandbox is served.
-    #[schemars(with = "StateName", extend("default" = "running"))]
-    state: Option<StateName>,
+    /// Only a running sandbox is served. Any other word makes the sandbox known and not served, and is warned of.
+    #[schemars(with = "AnyState", extend("default" = "running"))]
+    state: Option<AnyState>,
     /// Whose sandbox it is. Shown, never checked.
     #[schemars(with = "String", regex(pattern = r"^[^\u0000-\u001f\u007f-\u009f]{0,255}$"))]
     owner: Option<String>,
     /// What a request must carry when the filter has `enable-auth`. Shown nowhere.
     #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
     access_token: Option<String>,
+    /// What a request must carry in OpenSandbox-Secure-Access, with or without `enable-auth`. In place of access-token.
+    #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
+    secure_access_token: Option<String>,
     /// Refuse requests without a verified traffic token.
     #[schemars(with = "bool", extend("default" = false))]
     require_traffic_auth: Option<bool>,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[expect(dead_code, reason = "only its shape is used")]
+enum AnyState {
+    Known(StateName),
+    Other(String),
 }
 
 #[derive(JsonSchema)]
@@ -70,5 +82,6 @@ enum StateName {
     Available,
     Running,
     Paused,
+    Unknown,
     Dead,
 }

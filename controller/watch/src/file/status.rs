@@ -15,6 +15,8 @@ pub struct FileStatus {
     pub loaded_at: Option<SystemTime>,
     /// Why the file as it is now is not what the table has. `None` when it is.
     pub error: Option<String>,
+    /// What is odd about the file as it is in the table: a state that is none of ours, whose route is known and not served.
+    pub warning: Option<String>,
     /// Loads taken over since the start.
     pub loads_ok: u64,
     /// Loads refused since the start, each content counted once.
@@ -29,6 +31,7 @@ impl FileStatus {
             routes: 0,
             loaded_at: None,
             error: None,
+            warning: None,
             loads_ok: 0,
             loads_failed: 0,
         }

@@ -84,6 +84,8 @@ fn names(path: &Path) -> VecDeque<OsString> {
 pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
     trail: Arc<ArcSwap<Trail>>,
+    /// A folder could not be watched: tried again at the next look.
+    incomplete: bool,
 }
 
 impl Watch {
@@ -107,7 +109,7 @@ impl Watch {
                 tracing::warn!("cannot watch for changes, will look every two seconds: {error}");
             })
             .ok();
-        Watch { watcher, trail }
+        Watch { watcher, trail, incomplete: false }
     }
 
     /// Watches the folders of the path as it is now. `anew` also replaces watches that are in place: one whose folder
@@ -115,7 +117,7 @@ impl Watch {
     pub(super) fn follow(&mut self, path: &Path, anew: bool) {
         let trail = Trail::of(path);
         let old = self.trail.load_full();
-        if !anew && *old == trail {
+        if !anew && !self.incomplete && *old == trail {
             return;
         }
         let Some(watcher) = &mut self.watcher else { return };
@@ -125,9 +127,11 @@ impl Watch {
         }
         let trail = Arc::new(trail);
         self.trail.store(Arc::clone(&trail));
+        self.incomplete = false;
         for folder in &trail.folders {
             if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
                 tracing::debug!("cannot watch {}: {error}", folder.display());
+                self.incomplete = true;
             }
         }
     }

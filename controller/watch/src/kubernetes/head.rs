@@ -8,11 +8,13 @@ use serde_json::value::RawValue;
 
 use super::error::{Failure, shorten};
 
-/// An object's name and version. The version is missing where it is none: then nothing can be said about order.
+/// An object's name, version and UID. The version is missing where it is none: then nothing can be said about order.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) key: ObjectKey,
     pub(super) version: Option<Version>,
+    /// Which object of that name it is.
+    pub(super) uid: Option<Box<str>>,
 }
 
 /// One line of a watch.
@@ -53,6 +55,8 @@ struct RawMetadata<'a> {
     namespace: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     resource_version: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    uid: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -105,7 +109,8 @@ impl Head {
         let key = ObjectKey::new(provider, &namespace, &name)
             .map_err(|error| format!("metadata of {:?}: {error}", shorten(&name)))?;
         let version = metadata.resource_version.and_then(|version| version.parse().ok());
-        Ok(Head { key, version })
+        let uid = metadata.uid.filter(|uid| !uid.is_empty()).map(Into::into);
+        Ok(Head { key, version, uid })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::SystemTime;
 
-use sandgate_routes::Observation;
+use sandgate_routes::{Clash, Observation, TokenKind};
 
 /// Which custom resource a provider reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +27,22 @@ pub trait Provider: Send + Sync {
 
     /// The resource to watch.
     fn resource(&self) -> &Resource;
+
+    /// What becomes of an ID that two of its objects claim, or one of its and one pushed in its name.
+    fn clash(&self) -> Clash {
+        Clash::default()
+    }
+
+    /// Whether the address stands in a part of the object that its owner may write, and not in what a controller has
+    /// seen. Such an address proves nothing.
+    fn address_is_claimed(&self) -> bool {
+        false
+    }
+
+    /// What an object's token is for. It holds for what is pushed of them too.
+    fn token_kind(&self) -> TokenKind {
+        TokenKind::Runtime
+    }
 
     /// What an object, given as its JSON, says at `now`. An object that is being deleted is given too, and is dead.
     /// Only the fields needed are decoded; everything else is skipped where it stands.

@@ -270,15 +270,18 @@ impl ScopeTask {
                 Event::Seen { head, added, object } => {
                     self.advance(&head)?;
                     self.sink.apply(&head, object);
+                    self.told(&head);
                     self.count(added, false);
                 }
                 Event::Deleted(head) => {
                     self.advance(&head)?;
                     self.sink.delete(&head);
+                    self.told(&head);
                     self.count(false, true);
                 }
                 Event::Bookmark { version, .. } => {
                     self.check(&version)?;
+                    self.sink.reached(&version);
                     self.moved(version);
                 }
                 Event::Nameless(what) => self.sink.nameless(&what),
@@ -293,6 +296,13 @@ impl ScopeTask {
             self.moved(version.clone());
         }
         Ok(())
+    }
+
+    /// An event is in the table, and with it everything up to its version.
+    fn told(&self, head: &Head) {
+        if let Some(version) = &head.version {
+            self.sink.reached(version);
+        }
     }
 
     fn count(&mut self, added: bool, deleted: bool) {

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use sandgate_routes::{
-    Capability, Fate, Filter, Invalid, MAX_PAGE, Outcome, Relist, RouteReader, RouteWriter, Scope, Version,
-    verdict,
+    Capability, Fate, Invalid, Outcome, Relist, RouteReader, RouteWriter, Scope, Version, verdict,
 };
 
 use super::deadlines::Deadlines;
@@ -29,7 +28,6 @@ pub(super) struct Sink {
     pub(super) reader: RouteReader,
     pub(super) addresses: AddressPolicy,
     pub(super) scope: Scope,
-    pub(super) namespace: Option<String>,
     pub(super) deadlines: Arc<Deadlines>,
     pub(super) status: Arc<StatusCell>,
     pub(super) notes: Notes,
@@ -68,9 +66,9 @@ impl Sink {
         observation.key.clone_from(&head.key);
         observation.version.clone_from(version);
         let kept = verdict(observation.state, Capability::default()).fate == Fate::Keep;
-        if kept && let Some(ip) = self.addresses.screen(&mut observation) {
+        if kept && let Some(refused) = self.addresses.screen(&mut observation) {
             self.status.outside();
-            self.notes.warn(&format!("{} is not routed to: {ip} is outside the pod ranges", head.key));
+            self.notes.warn(&format!("{} is not routed to: {refused}", head.key));
         }
         let id = (relist.is_some() && kept).then(|| observation.id.clone());
         let outcome = match relist {
@@ -81,8 +79,20 @@ impl Sink {
             Outcome::Invalid(Invalid::Full) => self.unreadable(head, "the table is full"),
             Outcome::Invalid(why) => return self.refuse(head, &why.to_string()),
             Outcome::Takeover { displaced } => {
+                self.notes.warn(&format!(
+                    "{} has the ID of {displaced} and comes before it: {displaced} is not served any more",
+                    head.key
+                ));
+            }
+            Outcome::Displaced { by: Some(by) } => {
                 self.notes
-                    .warn(&format!("{} takes the ID of {displaced}, which is not served any more", head.key));
+                    .warn(&format!("{} is not served: {by} has the same ID and comes before it", head.key));
+            }
+            Outcome::Displaced { by: None } => {
+                self.notes.warn(&format!(
+                    "{} is not served yet: its ID is kept for the namespace of the sandbox that had it last",
+                    head.key
+                ));
             }
             Outcome::Ambiguous { other } => {
                 self.notes.warn(&format!("{} and {other} claim one ID: neither is served", head.key));
@@ -103,7 +113,12 @@ impl Sink {
     /// The object is gone, or not of this scope any more.
     pub(super) fn delete(&mut self, head: &Head) {
         self.deadlines.clear(&head.key);
-        self.writer.delete(&head.key, head.version.clone());
+        self.writer.delete_in(&self.scope, &head.key, head.uid.as_deref(), head.version.clone());
+    }
+
+    /// The watch has told everything up to a version.
+    pub(super) fn reached(&self, version: &Version) {
+        self.writer.reached(&self.scope, version);
     }
 
     /// An object that cannot be read.
@@ -126,25 +141,6 @@ impl Sink {
     /// Takes away every route of the scope that is newer than `version`: the API server lost the time it is of, so
     /// nobody will ever tell what became of it. Says how many there were.
     pub(super) fn forget_after(&self, version: &Version) -> usize {
-        let filter = Filter {
-            provider: Some(self.provider.name().to_owned()),
-            namespace: self.namespace.clone(),
-            ..Filter::default()
-        };
-        let (mut after, mut forgotten) = (None, 0);
-        loop {
-            let page = self.reader.page(&filter, after.as_deref(), MAX_PAGE);
-            for route in page.routes.iter().filter(|route| route.version() > *version) {
-                let key = route.key().to_key();
-                self.deadlines.clear(&key);
-                // At the version the table has: what is older stays away as long as the tombstone lives.
-                self.writer.delete(&key, None);
-                forgotten += 1;
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return forgotten,
-            }
-        }
+        self.writer.forget_after(&self.scope, version, |key| self.deadlines.clear(key))
     }
 }

@@ -5,6 +5,7 @@
 //! not configured, is refused even on a connection with a good certificate. Without the header a client certificate
 //! decides. Everything that can be judged by the head of a request is, before its body is read.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -47,33 +48,38 @@ struct Signatures {
 }
 
 impl Auth {
-    /// Reads the keys.
-    pub(crate) fn new(settings: &RefreshSettings) -> Result<Self, String> {
+    /// Reads the keys. What was signed up to `since` is not believed.
+    pub(crate) fn new(settings: &RefreshSettings, since: u64) -> Result<Self, String> {
         Ok(Self {
             insecure: settings.is_insecure(),
             certificates: settings.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
             reviewer: settings.token_review.clone().map(Reviewer::new),
-            signatures: settings.hmac.as_ref().map(Signatures::new).transpose()?,
+            signatures: settings.hmac.as_ref().map(|hmac| Signatures::new(hmac, since)).transpose()?,
         })
     }
 
-    /// Judges the head of a request that came with a good client certificate or without one.
-    pub(crate) async fn head(&self, head: &Parts, certificate: bool) -> Result<Admitted, Denied> {
+    /// Judges the head of a request of `source` that came with a good client certificate or without one.
+    pub(crate) async fn head(
+        &self,
+        head: &Parts,
+        certificate: bool,
+        source: IpAddr,
+    ) -> Result<Admitted, Denied> {
         if self.insecure {
             return Ok(Admitted::Whatever);
         }
         let mut values = head.headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
             (None, _) if self.certificates && certificate => Ok(Admitted::Whatever),
-            (Some(value), None) => self.header(head, value.as_bytes()).await,
+            (Some(value), None) => self.header(head, value.as_bytes(), source).await,
             _ => Err(Denied::Unauthorized),
         }
     }
 
-    async fn header(&self, head: &Parts, value: &[u8]) -> Result<Admitted, Denied> {
+    async fn header(&self, head: &Parts, value: &[u8], source: IpAddr) -> Result<Admitted, Denied> {
         if let Some(token) = bearer(value) {
             let reviewer = self.reviewer.as_ref().ok_or(Denied::Unauthorized)?;
-            return match reviewer.review(token).await {
+            return match reviewer.review(token, source).await {
                 Standing::Good => Ok(Admitted::Whatever),
                 Standing::Bad => Err(Denied::Unauthorized),
                 Standing::Unknown => Err(Denied::Unchecked),
@@ -105,13 +111,13 @@ impl Auth {
 }
 
 impl Signatures {
-    fn new(settings: &HmacSettings) -> Result<Self, String> {
+    fn new(settings: &HmacSettings, since: u64) -> Result<Self, String> {
         let keys = settings.keys.clone();
         let paths: Vec<PathBuf> = keys.iter().map(|(_, file)| file.clone()).collect();
         let load = move || keys.iter().map(|(id, file)| HmacKey::read(id, file)).collect();
         Ok(Self {
             keys: Reloaded::new(paths, load)?,
-            replay: Mutex::new(Replay::new(settings.window, MAX_NONCES)),
+            replay: Mutex::new(Replay::new(settings.window, MAX_NONCES, since)),
         })
     }
 

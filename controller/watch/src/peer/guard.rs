@@ -2,7 +2,7 @@
 //!
 //! Between requests it may be silent for a while: briefly until the first request whose sender proved who it is, longer
 //! after it. Once the head of a request has begun it has to be there soon. What is written has to be taken. The body
-//! is the request's business, which reads it with a deadline of its own.
+//! is the request's business, which reads it with a deadline of its own. What is read passes [`Framing`] on its way.
 
 use std::io;
 use std::pin::Pin;
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
+
+use super::framing::Framing;
 
 /// How long things may take.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,7 @@ const BUSY: u8 = 2;
 pub(crate) struct Phase {
     now: AtomicU8,
     trusted: AtomicBool,
+    ambiguous: AtomicBool,
 }
 
 impl Phase {
@@ -60,6 +63,11 @@ impl Phase {
         self.now.store(SILENT, Ordering::Relaxed);
     }
 
+    /// A request on it has its length said in two ways: nothing on it is believed.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.ambiguous.load(Ordering::Relaxed)
+    }
+
     /// Its sender has proven who it is.
     pub(crate) fn trust(&self) {
         self.trusted.store(true, Ordering::Relaxed);
@@ -70,6 +78,7 @@ pub(crate) struct Guarded<S> {
     stream: S,
     phase: Arc<Phase>,
     patience: Patience,
+    framing: Framing,
     seen: u8,
     limit: Pin<Box<Sleep>>,
     writing: Option<Pin<Box<Sleep>>>,
@@ -78,7 +87,7 @@ pub(crate) struct Guarded<S> {
 impl<S> Guarded<S> {
     pub(crate) fn new(stream: S, phase: Arc<Phase>, patience: Patience) -> Self {
         let limit = Box::pin(sleep(patience.stranger));
-        Self { stream, phase, patience, seen: SILENT, limit, writing: None }
+        Self { stream, phase, patience, framing: Framing::default(), seen: SILENT, limit, writing: None }
     }
 
     fn follow(&mut self) -> u8 {
@@ -118,6 +127,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Guarded<S> {
         let phase = this.follow();
         let before = buffer.filled().len();
         if let Poll::Ready(result) = Pin::new(&mut this.stream).poll_read(cx, buffer) {
+            this.framing.feed(&buffer.filled()[before..]);
+            if this.framing.is_ambiguous() {
+                this.phase.ambiguous.store(true, Ordering::Relaxed);
+            }
             if phase == SILENT && buffer.filled().len() > before {
                 this.phase.now.store(HEAD, Ordering::Relaxed);
                 this.follow();

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use sandgate_routes::{Capability, Clash, Fate, ObjectKey, Observation, Secret, State, Version, verdict};
+use sandgate_routes::{Capability, Fate, ObjectKey, Observation, Secret, State, TokenKind, Version, verdict};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::AddressPolicy;
+use crate::settings::Pushed;
 
 /// One route as it is pushed. Other keys are ignored, and a key that is missing or null is an empty text, as the
 /// senders that exist mean it.
@@ -31,7 +31,7 @@ pub struct RouteMessage {
     /// Whose it is.
     #[serde(default, deserialize_with = "text")]
     pub owner: String,
-    /// Its state.
+    /// Its state. A receiver takes any word; one that it does not know is not served.
     #[serde(default, deserialize_with = "text")]
     pub state: String,
     /// When it was so.
@@ -88,7 +88,7 @@ pub enum MessageError {
     /// Namespace or name is missing or cannot be one.
     #[error("expected namespace and name of the object")]
     Object,
-    /// Not one of the five states.
+    /// Not one of the five states: a sender says so. A receiver takes it for one that it does not know.
     #[error("expected state to be creating, available, running, paused or dead")]
     State,
     /// Missing, or not a positive canonical decimal number.
@@ -97,9 +97,6 @@ pub enum MessageError {
     /// Not an address.
     #[error("expected ip to be an IPv4 or IPv6 address")]
     Address,
-    /// An address no sandbox may have here.
-    #[error("ip is outside the ranges that sandboxes have their addresses from")]
-    Range,
 }
 
 impl RouteMessage {
@@ -128,23 +125,20 @@ impl RouteMessage {
         Ok((key, version))
     }
 
-    /// What it means to a table. The rest of the checks are the table's own.
-    pub(crate) fn meaning(self, provider: &str, policy: &AddressPolicy) -> Result<Meaning, MessageError> {
+    /// What it means to a table. The rest of the checks are the table's own; the address is the policy's to judge.
+    pub(crate) fn meaning(self, pushed: &Pushed) -> Result<Meaning, MessageError> {
         if self.namespace.is_empty() && self.name.is_empty() && !self.id.is_empty() {
             return Ok(Meaning::Legacy);
         }
-        let (key, version) = self.identity(provider)?;
-        let state: State = self.state.parse().map_err(|_| MessageError::State)?;
+        let (key, version) = self.identity(&pushed.provider)?;
+        // A state of a later sender, or none: that the old one is over is certain, and that is what counts.
+        let state: State = self.state.parse().unwrap_or(State::Unknown);
         // Nothing is routed to what is deleted, so its address does not matter: the delete does.
         let deletes = verdict(state, Capability::default()).fate == Fate::Delete;
         let ip = if deletes || self.ip.is_empty() {
             None
         } else {
-            let ip: IpAddr = self.ip.parse().map_err(|_| MessageError::Address)?;
-            if !policy.admits(ip) {
-                return Err(MessageError::Range);
-            }
-            Some(ip)
+            Some(self.ip.parse::<IpAddr>().map_err(|_| MessageError::Address)?)
         };
         Ok(Meaning::Apply(Observation {
             key,
@@ -154,9 +148,14 @@ impl RouteMessage {
             state,
             version,
             ip,
-            token: (!self.access_token.is_empty()).then(|| Secret::new(self.access_token)),
+            token: (!self.access_token.is_empty()).then(|| match pushed.token_kind {
+                TokenKind::Runtime => Secret::new(self.access_token),
+                TokenKind::SecureAccess => Secret::secure_access(self.access_token),
+            }),
             require_traffic_auth: self.require_traffic_auth,
-            clash: Clash::NewestServes,
+            clash: pushed.clash,
+            created: None,
+            ip_is_claimed: pushed.ip_is_claimed,
         }))
     }
 }

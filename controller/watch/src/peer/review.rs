@@ -2,11 +2,15 @@
 //!
 //! A token is good if the API server knows it, for our audience, as one of the subjects that may push. A good answer is
 //! remembered for a minute, a bad one for five seconds, each kind in a place of its own that has a bound: a stranger who
-//! makes tokens up cannot push out the good ones, and asks the API server no faster than [`QUESTIONS`] at a time. Only
-//! digests of tokens are kept.
+//! makes tokens up cannot push out the good ones. Only digests of tokens are kept.
+//!
+//! The API server is asked [`QUESTIONS`] questions at a time, and [`PER_SOURCE`] of them for one source address: whoever
+//! sends many unknown tokens waits for its own. A source whose tokens keep being bad is asked about a few times a second
+//! only (see [`sources`]); what is over that gets [`Standing::Unknown`].
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,10 +22,16 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::cluster::connect;
+use super::status::Rarely;
 use crate::settings::TokenReviewSettings;
+use sources::Sources;
+
+mod sources;
 
 /// Questions to the API server at a time.
 const QUESTIONS: usize = 8;
+/// And of those for one source.
+const PER_SOURCE: usize = 2;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 const GOOD_FOR: Duration = Duration::from_secs(60);
@@ -45,8 +55,10 @@ pub(crate) struct Reviewer {
     settings: TokenReviewSettings,
     client: OnceCell<Client>,
     questions: Semaphore,
+    sources: Sources,
     good: Remembered,
     bad: Remembered,
+    failures: Rarely,
 }
 
 impl fmt::Debug for Reviewer {
@@ -61,12 +73,14 @@ impl Reviewer {
             settings,
             client: OnceCell::new(),
             questions: Semaphore::new(QUESTIONS),
+            sources: Sources::default(),
             good: Remembered::new(GOOD_FOR),
             bad: Remembered::new(BAD_FOR),
+            failures: Rarely::default(),
         }
     }
 
-    pub(crate) async fn review(&self, token: &[u8]) -> Standing {
+    pub(crate) async fn review(&self, token: &[u8], source: IpAddr) -> Standing {
         let Some(token) = str::from_utf8(token).ok().filter(|token| (1..=MAX_TOKEN).contains(&token.len()))
         else {
             return Standing::Bad;
@@ -81,13 +95,22 @@ impl Reviewer {
         if let Some(standing) = known() {
             return standing;
         }
+        let source = self.sources.get(source);
         let asked = timeout(PATIENCE, async {
+            let _own = source.turns.acquire().await.map_err(|error| error.to_string())?;
             let _turn = self.questions.acquire().await.map_err(|error| error.to_string())?;
             // Somebody may have asked while this one waited for its turn.
             if let Some(standing) = known() {
                 return Ok(standing);
             }
+            // A token that was good may be asked about, whoever else has that address.
+            if !self.good.knew(&digest) && !source.may_ask() {
+                return Err("too many bad tokens of this source".to_owned());
+            }
             let good = self.ask(token).await?;
+            if !good {
+                source.was_bad();
+            }
             let (remembered, standing) =
                 if good { (&self.good, Standing::Good) } else { (&self.bad, Standing::Bad) };
             remembered.add(digest);
@@ -96,7 +119,9 @@ impl Reviewer {
         match asked.await.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
             Ok(standing) => standing,
             Err(error) => {
-                tracing::warn!("refresh: a token could not be reviewed: {error}");
+                self.failures.say(|more| {
+                    tracing::warn!(more, "refresh: a token could not be reviewed: {error}");
+                });
                 Standing::Unknown
             }
         }
@@ -165,6 +190,16 @@ impl Remembered {
     fn has(&self, digest: &Digest) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.get(digest).is_some_and(|until| *until > Instant::now())
+    }
+
+    /// Whether it counts or did so once.
+    fn knew(&self, digest: &Digest) -> bool {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).contains_key(digest)
+    }
+
+    #[cfg(test)]
+    fn expire(&self) {
+        self.entries.lock().unwrap().values_mut().for_each(|until| *until = Instant::now());
     }
 
     fn add(&self, digest: Digest) {

@@ -5,10 +5,12 @@
 //! | `POST /refresh`, one message | 204 applied or ignored, 400 wrong, 413 over 1 MiB, 503 no room |
 //! | `POST /refresh/batch`, one message a line | 200 and a line of JSON for each line, in order |
 //! | `GET /healthz` | 200 |
-//! | `GET /readyz` | 200 once the first lists are in the table, else 503 |
+//! | `GET /readyz` | 200 once the first lists are in the table, until the process is about to end; else 503 |
 //!
-//! Another method gets 405. The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
-//! checked, or every place is taken, the answer is 503; a body that does not arrive in time gets 408.
+//! Another method gets 405. A request with both `Content-Length` and `Transfer-Encoding` gets 400, whatever it asks for.
+//! The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
+//! checked, or every place is taken, the answer is 503; a body that does not arrive in time gets 408. A process that is about
+//! to end answers 503 in the place of 204, so that the sender tells the next one (see [`RefreshDrain`](super::RefreshDrain)).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,10 +30,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::auth::{Auth, Denied};
 use super::batch;
+use super::connections::Seat;
 use super::guard::{Patience, Phase};
-use super::message::{Meaning, MessageError, RouteMessage};
+use super::message::{Meaning, RouteMessage};
 use super::status::{Board, Counter, Rarely};
 use crate::AddressPolicy;
+use crate::settings::Pushed;
 
 /// The largest message.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;
@@ -41,6 +45,10 @@ const BATCHES_AT_ONCE: usize = 4;
 /// How much of a body nobody wants is read, so that its sender reads the answer instead of an error.
 const DISCARD: usize = 4 << 20;
 
+/// What was pushed to a process that is about to end has to be pushed to the next one too.
+const DRAINING: &str =
+    "applied here, but this gateway is about to end: push again to the one that takes its place";
+
 /// The answer to one message, and what was wrong with it.
 pub(crate) type Answer = (StatusCode, Option<String>);
 
@@ -49,7 +57,7 @@ pub(crate) struct App {
     pub(crate) auth: Auth,
     pub(crate) writer: RouteWriter,
     pub(crate) reader: RouteReader,
-    pub(crate) provider: String,
+    pub(crate) pushed: Pushed,
     pub(crate) policy: AddressPolicy,
     pub(crate) patience: Patience,
     pub(crate) board: Arc<Board>,
@@ -58,6 +66,7 @@ pub(crate) struct App {
     pub(crate) places: Places,
     pub(crate) strangers: Rarely,
     pub(crate) mistakes: Rarely,
+    pub(crate) outsiders: Rarely,
 }
 
 pub(crate) struct Places {
@@ -90,19 +99,38 @@ pub(crate) struct Peer {
     /// It presented a good client certificate.
     pub(crate) certificate: bool,
     pub(crate) phase: Arc<Phase>,
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Peer {
+    /// Its sender has proven who it is.
+    pub(crate) fn trust(&self) {
+        self.phase.trust();
+        self.seat.befriend();
+    }
 }
 
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/refresh", post(refresh))
         .route("/refresh/batch", post(refresh_batch))
-        .route("/healthz", get(async || StatusCode::OK))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .with_state(app)
 }
 
-async fn readyz(State(app): State<Arc<App>>) -> StatusCode {
-    if app.reader.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+async fn healthz(Extension(peer): Extension<Peer>) -> StatusCode {
+    peer.seat.probe();
+    StatusCode::OK
+}
+
+async fn readyz(State(app): State<Arc<App>>, Extension(peer): Extension<Peer>) -> StatusCode {
+    peer.seat.probe();
+    if app.reader.is_ready() && !app.board.is_draining() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    }
 }
 
 async fn refresh(
@@ -147,7 +175,7 @@ impl App {
     ) -> Result<(Bytes, Place<'a>), Response> {
         let (head, body) = request.into_parts();
         let counters = &self.board.counters;
-        let admitted = match self.auth.head(&head, peer.certificate).await {
+        let admitted = match self.auth.head(&head, peer.certificate, peer.address.ip()).await {
             Ok(admitted) => admitted,
             Err(denied) => {
                 discard(body, Instant::now() + self.patience.body).await;
@@ -167,7 +195,7 @@ impl App {
             Err(response) => return Err(response),
         };
         self.auth.body(&admitted, &body).map_err(|denied| self.deny(peer, denied))?;
-        peer.phase.trust();
+        peer.trust();
         Ok((body, place))
     }
 
@@ -238,17 +266,24 @@ impl App {
     /// What a message asks of the table, or the answer to it if that is nothing.
     fn understand(&self, peer: &Peer, message: &[u8]) -> Result<Observation, Answer> {
         let counters = &self.board.counters;
-        match RouteMessage::parse(message).and_then(|m| m.meaning(&self.provider, &self.policy)) {
-            Ok(Meaning::Apply(observation)) => Ok(observation),
+        match RouteMessage::parse(message).and_then(|message| message.meaning(&self.pushed)) {
+            Ok(Meaning::Apply(mut observation)) => {
+                // As with a watched object: it is known, and not routed to.
+                if let Some(refused) = self.policy.screen(&mut observation) {
+                    counters.outside.up();
+                    self.outsiders.say(|more| {
+                        let (key, from) = (&observation.key, peer.address);
+                        tracing::warn!(more, "refresh: {key}, pushed by {from}, is not routed to: {refused}");
+                    });
+                }
+                Ok(observation)
+            }
             Ok(Meaning::Legacy) => {
                 counters.legacy.up();
                 Err((StatusCode::NO_CONTENT, None))
             }
             Err(error) => {
                 counters.invalid.up();
-                if error == MessageError::Range {
-                    counters.outside.up();
-                }
                 Err(self.mistake(peer, StatusCode::BAD_REQUEST, error.to_string()))
             }
         }
@@ -258,7 +293,10 @@ impl App {
     fn settle(&self, peer: &Peer, outcome: &Outcome) -> Answer {
         let counters = &self.board.counters;
         match outcome {
-            Outcome::Applied | Outcome::Takeover { .. } | Outcome::Ambiguous { .. } => counters.applied.up(),
+            Outcome::Applied
+            | Outcome::Takeover { .. }
+            | Outcome::Displaced { .. }
+            | Outcome::Ambiguous { .. } => counters.applied.up(),
             Outcome::Stale => counters.stale.up(),
             // Only this is the table's trouble, not the message's.
             Outcome::Invalid(Invalid::Full) => {
@@ -269,6 +307,9 @@ impl App {
                 counters.invalid.up();
                 return self.mistake(peer, StatusCode::BAD_REQUEST, reason.to_string());
             }
+        }
+        if self.board.is_draining() {
+            return (StatusCode::SERVICE_UNAVAILABLE, Some(DRAINING.to_owned()));
         }
         (StatusCode::NO_CONTENT, None)
     }
@@ -294,7 +335,7 @@ async fn discard(mut body: Body, deadline: Instant) {
 }
 
 /// An answer after which the connection closes: part of the request may still be under way.
-fn last(mut response: Response) -> Response {
+pub(crate) fn last(mut response: Response) -> Response {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -1,9 +1,11 @@
 //! What the receiver has done, for the status page.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 /// Numbers since the start, and how the receiver is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct RefreshStatus {
     pub insecure: bool,
     /// What is wrong: the port cannot be had, or a file with keys or certificates is bad. The last good ones hold.
     pub error: Option<String>,
+    /// Whether this process is about to end: what is pushed is applied, and not acknowledged.
+    pub draining: bool,
     /// Connections open now.
     pub connections: u64,
     /// Requests being read or answered now.
@@ -26,9 +30,9 @@ pub struct RefreshStatus {
     pub stale: u64,
     /// Messages of old senders, without the object's name: ignored.
     pub legacy: u64,
-    /// Messages that were refused as wrong, those with a bad address among them.
+    /// Messages that were refused as wrong.
     pub invalid: u64,
-    /// Messages with an address no sandbox may have.
+    /// Messages with an address no sandbox may have: their objects are known and not routed to.
     pub outside: u64,
     /// Requests with wrong or no credentials.
     pub unauthorized: u64,
@@ -84,11 +88,24 @@ pub(crate) struct Board {
     pub(crate) counters: Counters,
     methods: Vec<&'static str>,
     health: Mutex<Health>,
+    draining: AtomicBool,
+    pub(crate) drained: Notify,
 }
 
 impl Board {
     pub(crate) fn new(methods: Vec<&'static str>) -> Self {
         Self { methods, ..Self::default() }
+    }
+
+    /// A run begins. What is open now is not there: a run before it may have ended without closing anything.
+    pub(crate) fn begin(&self) {
+        self.listening(None);
+        self.counters.connections.0.store(0, Ordering::Relaxed);
+        self.counters.under_way.0.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     pub(crate) fn listening(&self, at: Option<SocketAddr>) {
@@ -107,17 +124,32 @@ pub struct RefreshStatusReader(pub(crate) Arc<Board>);
 impl RefreshStatusReader {
     /// The status as it is now.
     pub fn load(&self) -> RefreshStatus {
-        let Board { counters, methods, health } = &*self.0;
+        let Board { counters, methods, health, .. } = &*self.0;
         let health = health.lock().unwrap_or_else(PoisonError::into_inner);
         let mut status = RefreshStatus {
             listening: health.listening,
             methods: methods.clone(),
             insecure: methods.is_empty(),
             error: health.error.clone(),
+            draining: self.0.is_draining(),
             ..RefreshStatus::default()
         };
         counters.write(&mut status);
         status
+    }
+}
+
+/// Tells a receiver that its process is about to end, and that another may take its place.
+#[derive(Clone, Debug)]
+pub struct RefreshDrain(pub(crate) Arc<Board>);
+
+impl RefreshDrain {
+    /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still served; but the
+    /// answer is 503, so that a sender tells the next process too. `/readyz` is 503, and another process may listen on the
+    /// port beside this one.
+    pub fn begin(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
+        self.0.drained.notify_one();
     }
 }
 

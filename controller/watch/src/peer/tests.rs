@@ -3,6 +3,7 @@
 mod authentication;
 mod batches;
 pub(crate) mod certificates;
+mod drain;
 pub(crate) mod fixture;
 mod limits;
 mod properties;

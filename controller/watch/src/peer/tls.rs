@@ -12,8 +12,9 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use webpki::EndEntityCert;
 
 use crate::settings::TlsFiles;
 
@@ -72,12 +73,20 @@ pub(crate) fn server_config(files: &TlsFiles) -> Result<ServerConfig, String> {
 }
 
 /// Whether a client's certificate, which its authority has vouched for, is for one of these names; no names are any.
+/// Names are exact: a wildcard says which servers a certificate may stand for, and not who a client is.
 pub(crate) fn is_named(certificate: &CertificateDer<'_>, names: &[ServerName<'static>]) -> bool {
     if names.is_empty() {
         return true;
     }
-    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return false };
-    names.iter().any(|name| rustls::client::verify_server_name(&certificate, name).is_ok())
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return false };
+    let is_written = |name: &ServerName<'_>| match name {
+        ServerName::DnsName(name) => {
+            certificate.valid_dns_names().any(|written| written.eq_ignore_ascii_case(name.as_ref()))
+        }
+        // An address has no wildcards.
+        _ => true,
+    };
+    names.iter().any(|name| is_written(name) && certificate.verify_is_valid_for_subject_name(name).is_ok())
 }
 
 /// What the sender connects with: an authority for the peers, and perhaps a certificate of its own.

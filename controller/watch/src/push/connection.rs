@@ -1,8 +1,9 @@
 //! One connection to one peer, kept while it lasts. One request at a time: that is what keeps the order.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -24,6 +25,19 @@ pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
     driver: JoinHandle<()>,
     host: HeaderValue,
+}
+
+/// What a peer said.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    /// When it wants to be asked again.
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Bytes,
+}
+
+/// Seconds only: nobody here answers with a date.
+fn seconds(value: &HeaderValue) -> Option<Duration> {
+    value.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 impl Drop for Connection {
@@ -73,7 +87,7 @@ impl Connection {
         content_type: &'static str,
         authorization: Option<&str>,
         body: Bytes,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<Answer, String> {
         let mut request = Request::post(path).header(HOST, &self.host).header(CONTENT_TYPE, content_type);
         if let Some(authorization) = authorization {
             let mut value = HeaderValue::from_str(authorization).map_err(|error| error.to_string())?;
@@ -84,7 +98,8 @@ impl Connection {
         self.sender.ready().await.map_err(|error| root_cause(&error))?;
         let response = self.sender.send_request(request).await.map_err(|error| root_cause(&error))?;
         let status = response.status();
-        let answer = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        Ok((status, answer.map_err(|error| error.to_string())?.to_bytes()))
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        Ok(Answer { status, retry_after, body: body.map_err(|error| error.to_string())?.to_bytes() })
     }
 }

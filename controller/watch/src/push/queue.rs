@@ -125,6 +125,20 @@ impl Queue {
         told.count()
     }
 
+    /// Gives up everything but the deletes. Whoever waits is told that it was dropped, or why it was kept. Says how many
+    /// were given up.
+    pub(super) fn keep_deletes(&mut self, reason: &str) -> usize {
+        let before = self.newest.len();
+        self.newest.retain(|_, message| {
+            let deletes = message.deletes;
+            let kept = || Delivery::Failed { reason: reason.to_owned() };
+            message.settle(if deletes { kept() } else { Delivery::Dropped });
+            deletes
+        });
+        self.order.retain(|key| self.newest.contains_key(key));
+        before - self.newest.len()
+    }
+
     /// Takes up to `max` messages, those that wait longest.
     pub(super) fn take(&mut self, max: usize) -> Vec<Pending> {
         let count = self.order.len().min(max);
@@ -210,6 +224,22 @@ mod tests {
         assert_eq!(queue.push(message("c", 1, false).0), Queued::Displaced);
         assert_eq!(told.try_recv(), Ok(Delivery::Dropped));
         assert_eq!(bodies(&queue.take(9)), ["b@2", "c@1"]);
+    }
+
+    #[test]
+    fn of_a_peer_that_is_gone_the_deletes_are_kept() {
+        let mut queue = Queue::new(10);
+        let mut told = Vec::new();
+        for (name, deletes) in [("a", true), ("b", false), ("c", true)] {
+            let (pending, waiter) = message(name, 1, deletes);
+            queue.push(pending);
+            told.push(waiter);
+        }
+        assert_eq!(queue.keep_deletes("gone"), 1);
+        let kept = || Delivery::Failed { reason: "gone".to_owned() };
+        let told: Vec<Delivery> = told.iter_mut().map(|told| told.try_recv().unwrap()).collect();
+        assert_eq!(told, [kept(), Delivery::Dropped, kept()]);
+        assert_eq!((queue.len(), bodies(&queue.take(9))), (2, vec!["a@1", "c@1"]));
     }
 
     #[test]

@@ -6,6 +6,9 @@
 //!
 //! A batch that does not get through in the time of a try is sent in smaller parts: over a slow or lossy line a large one
 //! might never.
+//!
+//! A peer that is lost (not among those that were found) is not spoken to. What is under way then goes back to the queue, of
+//! which only the deletes stay.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,12 +17,13 @@ use std::time::Duration;
 use http::StatusCode;
 use hyper::body::Bytes;
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::budget::Budget;
-use super::connection::Connection;
+use super::connection::{Answer, Connection};
 use super::credentials::Proofs;
+use super::pace::Pace;
 use super::queue::{Pending, Queue, Queued};
 use super::{Delivery, PeerAddress, PeerMetrics, PushSettings};
 
@@ -28,6 +32,9 @@ const BATCH: &str = "/refresh/batch";
 /// Messages in one batch, and their bytes: far below what a receiver takes.
 const BATCH_MESSAGES: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
+/// The longest pause between two of the first tries, in pauses.
+const MOST_PAUSES: u32 = 20;
+const LOST: &str = "not among the peers that were found";
 
 pub(super) struct Peer {
     pub(super) address: PeerAddress,
@@ -35,6 +42,8 @@ pub(super) struct Peer {
     wake: Notify,
     /// Since when the oldest of those under way waits.
     under_way: Mutex<Option<Instant>>,
+    /// Since when it is not among those found.
+    lost: watch::Sender<Option<Instant>>,
     error: Mutex<Option<String>>,
     counters: Counters,
 }
@@ -64,19 +73,55 @@ impl Peer {
             queue: Mutex::new(Queue::new(max_pending)),
             wake: Notify::new(),
             under_way: Mutex::default(),
+            lost: watch::Sender::new(None),
             error: Mutex::default(),
             counters: Counters::default(),
         }
     }
 
-    /// Queues a message; never waits.
-    pub(super) fn push(&self, message: Pending) {
+    /// Queues a message; never waits. Says whether the peer is among those found.
+    pub(super) fn push(&self, mut message: Pending) -> bool {
+        let lost = self.lost.borrow().is_some();
+        if lost {
+            if !message.deletes {
+                return false;
+            }
+            message.waiter = None;
+        }
         match lock(&self.queue).push(message) {
             Queued::Added => {}
             Queued::Coalesced => up(&self.counters.coalesced),
             Queued::Displaced => up(&self.counters.dropped),
         }
         self.wake.notify_one();
+        !lost
+    }
+
+    /// It is among those found.
+    pub(super) fn found(&self) {
+        self.lost.send_if_modified(|lost| lost.take().is_some());
+    }
+
+    /// It is not among those found. Says whether there are deletes to keep for it, for this long.
+    pub(super) fn lost(&self, keep: Duration) -> bool {
+        let first = self.lost.send_if_modified(|lost| {
+            let first = lost.is_none();
+            lost.get_or_insert_with(Instant::now);
+            first
+        });
+        if first {
+            self.give_up_the_living();
+            *lock(&self.error) = Some(LOST.to_owned());
+            // What is under way comes back to the queue; whether that is anything shows the next time.
+            return true;
+        }
+        let owed = lock(&self.queue).len() > 0 || lock(&self.under_way).is_some();
+        owed && self.lost.borrow().is_some_and(|since| since.elapsed() < keep)
+    }
+
+    fn give_up_the_living(&self) {
+        let given_up = lock(&self.queue).keep_deletes(LOST);
+        self.counters.dropped.fetch_add(given_up as u64, Ordering::Relaxed);
     }
 
     pub(super) fn metrics(&self) -> PeerMetrics {
@@ -105,33 +150,63 @@ impl Peer {
         let mut line = Line {
             connection: None,
             budget: Budget::new(Instant::now()),
+            pace: Pace::new(settings.try_timeout, settings.max_try_timeout),
+            connect_pace: Pace::new(settings.connect_timeout, settings.max_try_timeout),
+            retry_after: None,
             batches: settings.batch,
             most: BATCH_MESSAGES,
         };
+        let mut lost = self.lost.subscribe();
         // While the peer is not reached: how long until the next try.
         let mut back_off = None;
         loop {
-            let taken = loop {
-                let taken = self.take(line.batches, settings.keep);
-                if !taken.is_empty() {
-                    break taken;
-                }
-                self.wake.notified().await;
+            // The sender is a part of `self`, so waiting does not fail.
+            drop(lost.wait_for(Option::is_none).await);
+            let mut under_way = Vec::new();
+            let sending = self.send_some(&mut line, &mut under_way, &mut back_off, &settings, &proofs);
+            let is_lost = tokio::select! {
+                () = sending => false,
+                _lost = lost.wait_for(Option::is_some) => true,
             };
-            let tries = if back_off.is_some() { 1 } else { settings.tries.max(1) };
-            let left = self.deliver(&mut line, taken, tries, &settings, &proofs).await;
-            let reached = left.is_empty();
-            self.keep(left);
+            self.keep(under_way);
             *lock(&self.under_way) = None;
-            back_off = if reached {
-                None
-            } else {
-                let wait = back_off.map_or(settings.pause, |wait: Duration| wait * 2);
-                let wait = wait.clamp(Duration::from_millis(1), settings.back_off);
-                self.rest(wait, &mut line.budget).await;
-                Some(wait)
-            };
+            if is_lost {
+                line.connection = None;
+                back_off = None;
+                self.give_up_the_living();
+            }
         }
+    }
+
+    /// Sends what waits, once it does. What is left in `under_way` was not delivered, also if this ends early.
+    async fn send_some(
+        &self,
+        line: &mut Line,
+        under_way: &mut Vec<Pending>,
+        back_off: &mut Option<Duration>,
+        settings: &PushSettings,
+        proofs: &Proofs,
+    ) {
+        loop {
+            *under_way = self.take(line.batches, settings.keep);
+            if !under_way.is_empty() {
+                break;
+            }
+            self.wake.notified().await;
+        }
+        let tries = if back_off.is_some() { 1 } else { settings.tries.max(1) };
+        self.deliver(line, under_way, tries, settings, proofs).await;
+        if under_way.is_empty() {
+            *back_off = None;
+            return;
+        }
+        self.keep(std::mem::take(under_way));
+        *lock(&self.under_way) = None;
+        let wait = back_off.map_or(settings.pause, |wait: Duration| wait * 2);
+        let wait = wait.max(line.retry_after.take().unwrap_or_default());
+        let wait = wait.clamp(Duration::from_millis(1), settings.back_off);
+        *back_off = Some(wait);
+        self.rest(wait, &mut line.budget).await;
     }
 
     /// Waits until it is time for another try, or there is news to try it with.
@@ -168,38 +243,39 @@ impl Peer {
         taken
     }
 
-    /// Gives back what was not delivered. Whoever waits for it has been told.
+    /// Leaves what was not delivered. Whoever waits for it has been told.
     async fn deliver(
         &self,
         line: &mut Line,
-        mut messages: Vec<Pending>,
+        messages: &mut Vec<Pending>,
         tries: u32,
         settings: &PushSettings,
         proofs: &Proofs,
-    ) -> Vec<Pending> {
+    ) {
         let mut reason = String::new();
         line.budget.first(Instant::now());
         // Tries since something was last delivered.
         let mut vain = 0;
-        while vain < tries {
+        let since = Instant::now();
+        while vain < tries && (vain == 0 || since.elapsed() < settings.give_up) {
             if vain > 0 {
                 if !line.budget.again(Instant::now()) {
                     reason.push_str("; not tried again, too much of that lately");
                     break;
                 }
-                sleep(settings.pause).await;
-                self.leave_out_the_needless(&mut messages);
+                let pause = settings.pause * (1 << (vain - 1).min(16)).min(MOST_PAUSES);
+                sleep(pause.max(line.retry_after.take().unwrap_or_default().min(settings.back_off))).await;
+                self.leave_out_the_needless(messages);
                 if messages.is_empty() {
-                    return messages;
+                    return;
                 }
                 up(&self.counters.retries);
             }
             let before = messages.len();
-            let tried = timeout(settings.try_timeout, line.send(&self.address, &messages, proofs)).await;
-            match tried.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+            match line.send(&self.address, messages, proofs).await {
                 Ok(statuses) => {
                     line.most = (line.most * 2).min(BATCH_MESSAGES);
-                    reason = self.settle(&mut messages, statuses);
+                    reason = self.settle(messages, statuses);
                 }
                 Err(error) => {
                     line.most = (line.most / 2).max(1);
@@ -214,7 +290,7 @@ impl Peer {
                 vain += 1;
             }
             if messages.is_empty() {
-                return messages;
+                return;
             }
         }
         let failed = Delivery::Failed { reason: reason.clone() };
@@ -226,7 +302,6 @@ impl Peer {
         let behind = lock(&self.queue).tell(settings.try_timeout, &failed);
         self.counters.failed.fetch_add(behind as u64, Ordering::Relaxed);
         self.failing(reason);
-        messages
     }
 
     /// What was not delivered waits again.
@@ -257,7 +332,7 @@ impl Peer {
             if status.is_success() {
                 up(&self.counters.sent);
                 message.settle(Delivery::Delivered);
-            } else if status.is_client_error() {
+            } else if is_final(status) {
                 up(&self.counters.refused);
                 message.settle(Delivery::Refused { status: status.as_u16(), reason: text });
             } else {
@@ -285,10 +360,26 @@ impl Peer {
     }
 }
 
+/// Whether an answer is about the message itself, so that another try gets the same.
+fn is_final(status: StatusCode) -> bool {
+    let passing = [
+        // The key or the token is being replaced, or the peer has just started.
+        StatusCode::UNAUTHORIZED,
+        StatusCode::REQUEST_TIMEOUT,
+        StatusCode::TOO_EARLY,
+        StatusCode::TOO_MANY_REQUESTS,
+    ];
+    status.is_client_error() && !passing.contains(&status)
+}
+
 /// What the worker alone has.
 struct Line {
     connection: Option<Connection>,
     budget: Budget,
+    pace: Pace,
+    connect_pace: Pace,
+    /// When the peer wants to be asked again.
+    retry_after: Option<Duration>,
     batches: bool,
     /// Messages that may go together.
     most: usize,
@@ -304,24 +395,23 @@ impl Line {
     ) -> Result<Vec<(StatusCode, String)>, String> {
         let messages = &messages[..messages.len().min(self.most)];
         if let [message] = messages {
-            let (status, answer) =
-                self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await?;
-            return Ok(vec![(status, explanation(&answer))]);
+            let answer = self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await?;
+            return Ok(vec![(answer.status, explanation(&answer.body))]);
         }
         if !self.batches {
             return self.one_by_one(peer, messages, proofs).await;
         }
         let body: Vec<&[u8]> = messages.iter().map(|message| message.body.as_ref()).collect();
         let body = Bytes::from(body.join(&b'\n'));
-        let (status, answer) = self.post(peer, BATCH, "application/x-ndjson", body, proofs).await?;
-        match status {
-            StatusCode::OK => read_batch(&answer, messages.len()),
+        let answer = self.post(peer, BATCH, "application/x-ndjson", body, proofs).await?;
+        match answer.status {
+            StatusCode::OK => read_batch(&answer.body, messages.len()),
             // A peer that takes no batches; from now on it gets none.
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
                 self.batches = false;
                 self.one_by_one(peer, messages, proofs).await
             }
-            status => Ok(messages.iter().map(|_| (status, explanation(&answer))).collect()),
+            status => Ok(messages.iter().map(|_| (status, explanation(&answer.body))).collect()),
         }
     }
 
@@ -335,7 +425,7 @@ impl Line {
         let mut statuses = Vec::with_capacity(messages.len());
         for message in messages {
             match self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await {
-                Ok((status, answer)) => statuses.push((status, explanation(&answer))),
+                Ok(answer) => statuses.push((answer.status, explanation(&answer.body))),
                 Err(error) if statuses.is_empty() => return Err(error),
                 Err(_) => {
                     self.connection = None;
@@ -353,16 +443,33 @@ impl Line {
         content_type: &'static str,
         body: Bytes,
         proofs: &Proofs,
-    ) -> Result<(StatusCode, Bytes), String> {
+    ) -> Result<Answer, String> {
         let connection = match self.connection.take().filter(Connection::is_open) {
             Some(connection) => self.connection.insert(connection),
             None => {
                 let tls = proofs.tls.as_ref().map(|tls| tls.get());
-                self.connection.insert(Connection::open(peer, tls).await?)
+                let since = Instant::now();
+                let opening = Connection::open(peer, tls);
+                let Ok(opened) = timeout(self.connect_pace.allowed(), opening).await else {
+                    self.connect_pace.missed();
+                    return Err("no connection in time".to_owned());
+                };
+                let opened = opened?;
+                self.connect_pace.answered(since.elapsed());
+                self.connection.insert(opened)
             }
         };
         let authorization = proofs.authorization(path, &body)?;
-        connection.post(path, content_type, authorization.as_deref(), body).await
+        let since = Instant::now();
+        let posted = connection.post(path, content_type, authorization.as_deref(), body);
+        let Ok(answer) = timeout(self.pace.allowed(), posted).await else {
+            self.pace.missed();
+            return Err("no answer in time".to_owned());
+        };
+        let answer = answer?;
+        self.pace.answered(since.elapsed());
+        self.retry_after = answer.retry_after;
+        Ok(answer)
     }
 }
 

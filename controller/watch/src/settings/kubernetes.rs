@@ -8,7 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{SettingsError, given, wrong};
+use super::{SettingsError, given, selector, wrong};
 use crate::kubernetes::Watched;
 use crate::kubernetes::providers::ProviderConfig;
 
@@ -85,7 +85,8 @@ pub(super) struct RawKubernetes {
 }
 
 impl RawKubernetes {
-    pub(super) fn check(self) -> Result<KubernetesSettings, SettingsError> {
+    /// `has_ranges`: whether there are pod ranges.
+    pub(super) fn check(self, has_ranges: bool) -> Result<KubernetesSettings, SettingsError> {
         for (key, value) in [("kubeconfig", &self.kubeconfig), ("context", &self.context)] {
             if value.as_deref() == Some("") {
                 return Err(wrong(format!("{SECTION}.{key}"), "expected a text, found an empty one"));
@@ -100,7 +101,7 @@ impl RawKubernetes {
         let mut watched: Vec<Watched> = Vec::new();
         for (at, raw) in self.providers.into_iter().enumerate() {
             let key = format!("{SECTION}.providers[{at}]");
-            let next = check_entry(raw, &key)?;
+            let next = check_entry(raw, &key, has_ranges)?;
             if let Some(name) = watched.iter().find_map(|known| overlap(known, &next)) {
                 return Err(wrong(
                     key,
@@ -118,7 +119,7 @@ impl RawKubernetes {
     }
 }
 
-fn check_entry(mut raw: ProviderConfig, key: &str) -> Result<Watched, SettingsError> {
+fn check_entry(mut raw: ProviderConfig, key: &str, has_ranges: bool) -> Result<Watched, SettingsError> {
     let given = raw.0.namespaces.take();
     let label_selector = raw.0.label_selector.take().unwrap_or_default();
     if given.as_ref().is_some_and(Vec::is_empty) {
@@ -140,7 +141,28 @@ fn check_entry(mut raw: ProviderConfig, key: &str) -> Result<Watched, SettingsEr
             format!("expected up to {MAX_SELECTOR} bytes without control characters"),
         ));
     }
+    selector::check(&label_selector).map_err(|what| {
+        wrong(
+            format!("{key}.label-selector"),
+            format!("expected a selector as kubectl takes it, found {what}"),
+        )
+    })?;
+    let any_address = raw.any_address();
     let provider = raw.build().map_err(|error| wrong(format!("{key}.{}", error.key), error.reason))?;
+    if any_address && has_ranges {
+        return Err(wrong(
+            format!("{key}.any-address"),
+            "`pod-ranges` are given, and they count: leave this out",
+        ));
+    }
+    if provider.address_is_claimed() && !has_ranges && !any_address {
+        let reason = format!(
+            "whoever may write an object of {} writes its address too: give `pod-ranges`, the ranges of the cluster's pods \
+             (or `any-address: true` here, and every owner of an object can lead its ID to any private address)",
+            provider.name()
+        );
+        return Err(wrong(key, reason));
+    }
     Ok(Watched { provider: Arc::from(provider), namespaces, label_selector })
 }
 

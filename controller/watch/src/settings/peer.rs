@@ -1,22 +1,30 @@
 //! The `refresh` section: where peers push routes to, and how they prove who they are.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 use rustls::pki_types::ServerName;
-use sandgate_routes::ObjectKey;
+use sandgate_routes::{Clash, ObjectKey, TokenKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{SettingsError, given, in_range};
+use super::{KubernetesSettings, SettingsError, given, in_range};
 use crate::AddressPolicy;
+use crate::file::PROVIDER;
+use crate::kubernetes::Watched;
+use crate::kubernetes::provider::Provider;
+use crate::kubernetes::providers::built_in;
 
 #[cfg(test)]
 mod tests;
 
 const MAX_CONNECTIONS: u64 = 65_536;
+/// A week: whoever has not pushed for as long is not there any more.
+const MAX_LEASE_SECONDS: u64 = 7 * 24 * 3600;
+const MAX_CONFIRMATION_SECONDS: u64 = 3600;
 const MAX_WINDOW_SECONDS: u64 = 300;
 const MAX_KEYS: usize = 16;
 const MAX_KEY_ID: usize = 64;
@@ -25,7 +33,9 @@ const MAX_KEY_ID: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshSettings {
     pub(crate) listen: SocketAddr,
-    pub(crate) provider: String,
+    pub(crate) pushed: Pushed,
+    pub(crate) lease: Duration,
+    pub(crate) confirmation: Duration,
     pub(crate) max_connections: usize,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) token_review: Option<TokenReviewSettings>,
@@ -45,6 +55,88 @@ impl RefreshSettings {
             .into_iter()
             .filter_map(|(on, name)| on.then_some(name))
             .collect()
+    }
+}
+
+/// Whose objects are pushed, and what holds for each of them as it does for those that are watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pushed {
+    pub(crate) provider: String,
+    pub(crate) clash: Clash,
+    pub(crate) ip_is_claimed: bool,
+    pub(crate) token_kind: TokenKind,
+}
+
+impl Pushed {
+    fn of(provider: &dyn Provider) -> Self {
+        Self {
+            provider: provider.name().to_owned(),
+            clash: provider.clash(),
+            ip_is_claimed: provider.address_is_claimed(),
+            token_kind: provider.token_kind(),
+        }
+    }
+
+    /// The provider that is named, or the only one.
+    fn choose(
+        named: Option<String>,
+        kubernetes: Option<&KubernetesSettings>,
+        has_ranges: bool,
+    ) -> Result<Self, SettingsError> {
+        let Some(kubernetes) = kubernetes else { return Self::unwatched(named, has_ranges) };
+        let mut watched: BTreeMap<&str, Self> = BTreeMap::new();
+        for Watched { provider, .. } in kubernetes.watched() {
+            let next = Self::of(&**provider);
+            let known = watched.entry(provider.name()).or_insert_with(|| next.clone());
+            // Its entries may differ, and a push does not say which one it is of: the stricter counts.
+            if next.clash == Clash::Refuse {
+                known.clash = Clash::Refuse;
+            }
+            known.ip_is_claimed |= next.ip_is_claimed;
+        }
+        let names = watched.keys().copied().collect::<Vec<_>>().join(", ");
+        match named {
+            Some(name) => watched.remove(name.as_str()).ok_or_else(|| {
+                refused("provider", format!("expected one of kubernetes.providers ({names}), found {name}"))
+            }),
+            None => match (watched.pop_first(), watched.is_empty()) {
+                (Some((_, only)), true) => Ok(only),
+                _ => Err(refused(
+                    "provider",
+                    format!("expected the one whose objects are pushed, because there are several: {names}"),
+                )),
+            },
+        }
+    }
+
+    /// Where nothing is watched the name has only to be one: there is no watch that a push could miss.
+    fn unwatched(named: Option<String>, has_ranges: bool) -> Result<Self, SettingsError> {
+        let Some(name) = named else {
+            return Err(refused(
+                "provider",
+                "expected the provider whose objects are pushed, such as openkruise, because `kubernetes` names none",
+            ));
+        };
+        if name == PROVIDER {
+            return Err(refused("provider", format!("{name} is the provider of the routes file")));
+        }
+        let pushed = match built_in(&name) {
+            Some(provider) => Self::of(&*provider),
+            None => Self {
+                provider: name,
+                clash: Clash::default(),
+                ip_is_claimed: false,
+                token_kind: TokenKind::Runtime,
+            },
+        };
+        if pushed.ip_is_claimed && !has_ranges {
+            let reason = format!(
+                "whoever may write an object of {} writes its address too: give `pod-ranges`",
+                pushed.provider
+            );
+            return Err(refused("provider", reason));
+        }
+        Ok(pushed)
     }
 }
 
@@ -96,11 +188,21 @@ pub(super) struct RawRefresh {
     /// The port to listen on; 0 for a free one, which the status page tells.
     #[serde(default = "default_port")]
     port: u16,
-    /// The provider whose objects are pushed: watch and push of one object meet under one name.
-    #[serde(default = "default_provider")]
-    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,63}$"))]
-    provider: String,
-    /// Connections at once; more wait to be accepted.
+    /// The provider whose objects are pushed: one of `kubernetes.providers`, because watch and push of one object meet under
+    /// one name. Left out: the only one there. Where nothing is watched it has to be given.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9._-]{1,63}$"))]
+    provider: Option<String>,
+    /// How long a pushed route lives that no watch covers, from the last push of it: an equal one counts too. A route that
+    /// a watch covers has no lease; the watch tells what becomes of it.
+    #[serde(default = "default_lease")]
+    #[schemars(range(min = 1, max = MAX_LEASE_SECONDS))]
+    lease_seconds: u64,
+    /// How long a push may be ahead of a watch that is heard. If the watch has no word of it by then, it is undone.
+    #[serde(default = "default_confirmation")]
+    #[schemars(range(min = 1, max = MAX_CONFIRMATION_SECONDS))]
+    confirmation_seconds: u64,
+    /// Connections at once. A quarter of them is for those that have not proven who they are, of which the oldest goes first.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = MAX_CONNECTIONS))]
     max_connections: u64,
@@ -194,8 +296,12 @@ fn default_port() -> u16 {
     7789
 }
 
-fn default_provider() -> String {
-    "openkruise".to_owned()
+fn default_lease() -> u64 {
+    300
+}
+
+fn default_confirmation() -> u64 {
+    30
 }
 
 fn default_connections() -> u64 {
@@ -223,14 +329,28 @@ fn word(text: &str, max: usize) -> bool {
 }
 
 impl RawRefresh {
-    pub(super) fn check(self, tombstone_lifetime: Duration) -> Result<RefreshSettings, SettingsError> {
-        if !word(&self.provider, 63) || ObjectKey::new(&self.provider, "", "x").is_err() {
+    pub(super) fn check(
+        self,
+        tombstone_lifetime: Duration,
+        kubernetes: Option<&KubernetesSettings>,
+        has_ranges: bool,
+    ) -> Result<RefreshSettings, SettingsError> {
+        if self
+            .provider
+            .as_ref()
+            .is_some_and(|name| !word(name, 63) || ObjectKey::new(name, "", "x").is_err())
+        {
             return Err(refused("provider", "expected 1 to 63 letters, digits, `.`, `_` or `-`"));
         }
+        let lease = in_range("refresh.lease-seconds", self.lease_seconds, MAX_LEASE_SECONDS)?;
+        let confirmation =
+            in_range("refresh.confirmation-seconds", self.confirmation_seconds, MAX_CONFIRMATION_SECONDS)?;
         let max_connections = in_range("refresh.max-connections", self.max_connections, MAX_CONNECTIONS)?;
         let settings = RefreshSettings {
             listen: SocketAddr::new(self.address, self.port),
-            provider: self.provider,
+            pushed: Pushed::choose(self.provider, kubernetes, has_ranges)?,
+            lease: Duration::from_secs(lease),
+            confirmation: Duration::from_secs(confirmation),
             max_connections: usize::try_from(max_connections).unwrap_or(usize::MAX),
             tls: self.tls.map(RawTls::check).transpose()?,
             token_review: self.token_review.map(RawTokenReview::check).transpose()?,
@@ -328,7 +448,7 @@ pub(super) fn check_ranges(ranges: Option<Vec<String>>) -> Result<AddressPolicy,
     let ranges = ranges.map(|ranges| {
         if ranges.is_empty() {
             return Err(
-                "expected at least one range; leave the key out to admit every ordinary address".to_owned()
+                "expected at least one range; leave the key out to admit every private address".to_owned()
             );
         }
         let parse = |(at, text): (usize, &String)| {

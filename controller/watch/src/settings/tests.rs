@@ -1,3 +1,4 @@
+use sandgate_routes::Clash;
 use serde_json::{Value, json};
 
 use super::Settings;
@@ -37,6 +38,16 @@ fn refused() -> Vec<(Value, [&'static str; 2])> {
             with(&json!([{ "kind": "openkruise", "namespace": "a" }])),
             ["kubernetes.providers[0]", "unknown field"],
         ),
+        (with(&json!([{ "kind": "opensandbox" }])), ["kubernetes.providers[0]: ", "give `pod-ranges`"]),
+        (
+            with(&json!([{ "kind": "openkruise" }, { "kind": "opensandbox", "any-address": false }])),
+            ["kubernetes.providers[1]: ", "`any-address: true`"],
+        ),
+        (
+            with(&json!([{ "kind": "openkruise", "any-address": true }])),
+            ["kubernetes.providers[0].any-address: ", "only where owners write the address"],
+        ),
+        (with(&json!([{ "kind": "openkruise", "clash": "newest" }])), ["providers[0].clash", "`refuse`"]),
         (
             json!({ "kubernetes": { "kubeconfig": "", "providers": [{ "kind": "openkruise" }] } }),
             ["kubernetes.kubeconfig", "empty"],
@@ -45,6 +56,8 @@ fn refused() -> Vec<(Value, [&'static str; 2])> {
             json!({ "kubernetes": { "open-after-seconds": 0, "providers": [{ "kind": "openkruise" }] } }),
             ["kubernetes.open-after-seconds", "from 1 to"],
         ),
+        (json!({ "routes-file": "r", "own-addresses": ["a:1"] }), ["own-addresses[0]", "expected ip:port"]),
+        (json!({ "routes-file": "r", "own-addresses": vec!["[::]:1"; 65] }), ["own-addresses", "at most 64"]),
         (json!({ "routes-file": "" }), ["routes-file", "path of a file"]),
         (json!({ "routes-file": 7 }), ["routes-file", "expected a string"]),
         (json!({ "routes-file": "r", "routes": "r" }), ["routes", "unknown field"]),
@@ -87,7 +100,7 @@ fn a_cluster_can_be_watched_with_or_without_a_routes_file() {
         (&["a".to_owned(), "b".to_owned()][..], &["c".to_owned()][..])
     );
     assert!(third.namespaces.is_empty() && third.label_selector.is_empty());
-    let both = json!({ "routes-file": "r", "kubernetes": { "providers": [{ "kind": "opensandbox" }] } });
+    let both = json!({ "routes-file": "r", "kubernetes": { "providers": [{ "kind": "agent-sandbox" }] } });
     let both = parse(&both).unwrap();
     assert!(both.routes_file().is_some() && both.kubernetes().is_some());
 }
@@ -111,9 +124,47 @@ fn two_entries_of_one_provider_may_not_watch_the_same_namespace() {
         (json!({ "kind": "openkruise", "namespaces": ["a/b"] }), "namespaces[0]"),
         (json!({ "kind": "openkruise", "namespaces": [] }), "namespaces"),
         (json!({ "kind": "openkruise", "label-selector": "a\nb" }), "label-selector"),
+        (json!({ "kind": "openkruise", "label-selector": "tier in gold" }), "label-selector"),
     ] {
         let error = parse(&with(&json!([entry]))).unwrap_err();
         assert!(error.starts_with(&format!("kubernetes.providers[0].{key}: ")), "{error}");
+    }
+}
+
+#[test]
+fn what_becomes_of_a_clash_is_the_providers_to_say() {
+    let providers = json!([
+        { "kind": "openkruise" },
+        { "kind": "agent-sandbox", "clash": "refuse" },
+        { "kind": "opensandbox", "clash": "rank", "any-address": true },
+    ]);
+    let settings = parse(&with(&providers)).unwrap();
+    let clashes = settings.kubernetes().unwrap().watched().iter().map(|watched| watched.provider.clash());
+    assert_eq!(clashes.collect::<Vec<_>>(), [Clash::Rank, Clash::Refuse, Clash::Rank]);
+}
+
+/// What the schema cannot say.
+#[test]
+fn addresses_that_owners_write_need_pod_ranges_or_an_override() {
+    let generic = |ip: &str| {
+        json!({
+            "kind": "generic", "name": "boxes",
+            "resource": { "group": "example.com", "version": "v1", "kind": "Box", "plural": "boxes" },
+            "ip": ["status.ip", ip],
+            "states": [{ "when": [{ "path": "status.up", "equals": true }], "state": "running" }],
+            "default-state": "creating",
+        })
+    };
+    assert!(parse(&with(&json!([generic("status.other")]))).is_ok());
+    for ip in ["metadata.annotations.ip", "spec.ip"] {
+        let mut settings = with(&json!([generic(ip)]));
+        let error = parse(&settings).unwrap_err();
+        assert!(error.contains("an object of boxes writes its address too"), "{error}");
+        settings["pod-ranges"] = json!(["10.244.0.0/16"]);
+        assert!(parse(&settings).is_ok());
+        settings["kubernetes"]["providers"][0]["any-address"] = json!(true);
+        let error = parse(&settings).unwrap_err();
+        assert!(error.starts_with("kubernetes.providers[0].any-address: `pod-ranges` are given"), "{error}");
     }
 }
 
@@ -139,9 +190,13 @@ fn schema_and_parser_judge_alike() {
     let good = [
         json!({ "routes-file": "r" }),
         json!({ "routes-file": "r", "tombstone-lifetime-seconds": 1, "max-tombstones": 100_000_000 }),
-        with(
-            &json!([{ "kind": "openkruise", "namespaces": ["a"], "label-selector": "x=y" }, { "kind": "opensandbox" }]),
-        ),
+        json!({ "routes-file": "r", "own-addresses": ["0.0.0.0:7788", "[::1]:9901"] }),
+        with(&json!([
+            { "kind": "openkruise", "namespaces": ["a"], "label-selector": "x=y", "clash": "rank" },
+            { "kind": "opensandbox", "any-address": true, "clash": "refuse" },
+        ])),
+        json!({ "kubernetes": { "providers": [{ "kind": "opensandbox" }] }, "pod-ranges": ["10.0.0.0/8"] }),
+        with(&json!([{ "kind": "openkruise", "any-address": false }])),
     ];
     for value in good.iter().chain(refused().iter().map(|(value, _)| value)) {
         assert_eq!(schema.is_valid(value), parse(value).is_ok(), "{value}");

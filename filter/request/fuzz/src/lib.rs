@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use sandgate_request::{
-    Address, FilterConfig, Form, Headers, Part, Recognition, StepOutcome, explain, recognise,
+    Address, FilterConfig, Form, Headers, Part, Recognition, concluded, explain, recognise,
 };
 use sandgate_routes::is_valid_id;
 
@@ -29,6 +29,10 @@ impl Headers for Request<'_> {
     fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R {
         f(self.0.iter().find(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| *value))
     }
+
+    fn repeats(&self, name: &str) -> bool {
+        self.0.iter().filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes())).count() > 1
+    }
 }
 
 /// Recognises a request and checks what holds for all of them.
@@ -46,15 +50,16 @@ pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
             None => assert!(!address.rewrites_path(), "no path for {address:?}"),
         }
     }
-    let settled = explain(request, config)
-        .into_iter()
-        .find(|step| !matches!(step.outcome, StepOutcome::Off | StepOutcome::Absent));
-    let explained = match settled.map(|step| (step.form, step.outcome)) {
-        Some((_, StepOutcome::Addressed(address))) => Recognition::Addressed(*address),
-        Some((form, StepOutcome::Malformed(part))) => Recognition::Malformed { form, part },
-        _ => Recognition::Unaddressed,
-    };
-    assert_eq!(found, explained, "recognised and explained differ");
+    if let Recognition::Addressed(address) = &found
+        && let Some(other) = address.other_reading()
+    {
+        assert!(is_valid_id(other.id().as_bytes()), "an invalid ID: {other:?}");
+        assert!(other.port() > 0 && !other.has_two_readings(), "{other:?}");
+        let (first, second) =
+            (format!("{}-{}", address.port(), address.id()), format!("{}-{}", other.id(), other.port()));
+        assert_eq!(first, second, "two readings of different labels");
+    }
+    assert_eq!(found, concluded(&explain(request, config)), "recognised and explained differ");
     found
 }
 
@@ -99,6 +104,6 @@ pub fn summary(found: &Recognition) -> Option<Reading> {
             Some(Ok((address.form(), address.id().to_owned(), address.port())))
         }
         Recognition::Malformed { form, part } => Some(Err((*form, *part))),
-        Recognition::Unaddressed => None,
+        Recognition::Unaddressed | Recognition::Conflicting { .. } => None,
     }
 }

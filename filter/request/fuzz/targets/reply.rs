@@ -18,6 +18,7 @@ fuzz_target!(|data: &[u8]| {
     let (refusal, address) = match checked(&Request::parse(data), &CONFIG) {
         Recognition::Addressed(address) => (Refusal::Unknown, Some(address)),
         Recognition::Malformed { form, part } => (Refusal::Malformed { form, part }, None),
+        Recognition::Conflicting { taken, other } => (Refusal::Conflicting { taken, other }, None),
         Recognition::Unaddressed => (Refusal::Unaddressed, None),
     };
     let json = reply(refusal, address.as_ref(), Media::Json);

@@ -10,7 +10,7 @@ use serde::{
 
 use super::{
     ConfigError,
-    value::{Count, Domains, HeaderName, HostHeaderName, Namespace, Port, shortened},
+    value::{Count, Domains, HeaderName, HostHeaderName, Namespace, Percent, Port, Ports, shortened},
 };
 
 /// Sandgate's HTTP filter: how requests address sandboxes, and what happens to those that do not.
@@ -28,8 +28,14 @@ pub(super) struct RawConfig {
     /// What happens to a request that is not addressed to a sandbox.
     pub(super) unaddressed: Unaddressed,
     /// Check the access token of sandboxes that have one: in x-access-token, or in OpenSandbox-Secure-Access for
-    /// requests in the OpenSandbox dialect.
+    /// requests in the OpenSandbox dialect. Where the owner has closed the sandbox with a token (OpenSandbox's secure
+    /// access), OpenSandbox-Secure-Access is checked with or without this.
     pub(super) enable_auth: bool,
+    /// Ports of sandboxes that requests may reach: numbers, and ranges such as "3000-3999". With none, all of them.
+    pub(super) allowed_ports: Ports,
+    /// Ports that requests never reach, also where they are allowed above. List the gateway's own ports here where
+    /// sandboxes share its network.
+    pub(super) denied_ports: Ports,
     /// How the sandbox's address is connected to.
     pub(super) upstream: Upstream,
     /// What one sandbox may have at one time, on this whole gateway.
@@ -61,8 +67,11 @@ pub(super) struct RawDialects {
 pub(super) struct RawKruise {
     /// Recognise this dialect at all.
     pub(super) enabled: bool,
-    /// The path /kruise/{id}/{port}/{rest}.
-    pub(super) path: bool,
+    /// The path /kruise/{id}/{port}/{rest}. Without this key it is on, but off where a host form is on and domains are
+    /// given: there every sandbox has an origin of its own, and a path would give it a second one that it shares.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub(super) path: Option<bool>,
     /// The headers named below.
     pub(super) headers: bool,
     /// The host {port}-{id}.{domain}.
@@ -97,8 +106,10 @@ pub(super) struct RawOpenSandbox {
     pub(super) headers: bool,
     /// The host {id}-{port}.{domain}.
     pub(super) host: bool,
-    /// The path /{id}/{port}/{rest}.
-    pub(super) path: bool,
+    /// The path /{id}/{port}/{rest}. Without this key it is on or off as the path of the dialect kruise is.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub(super) path: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -109,6 +120,9 @@ pub(super) struct RawLimits {
     pub(super) requests_per_sandbox: Count,
     /// Connections in use; one more is answered with 429. A request over HTTP/1.1 uses one, requests over HTTP/2 share.
     pub(super) connections_per_sandbox: Count,
+    /// How much of the two above and of the cluster's max-ports-per-sandbox one client address may have, in percent; more is
+    /// answered with 429. 100 switches it off, which is right behind a proxy that hides addresses. 16 of each may be had always.
+    pub(super) percent_per_client: Percent,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -139,6 +153,8 @@ impl Default for RawConfig {
             domains: Domains::default(),
             unaddressed: Unaddressed::Pass,
             enable_auth: false,
+            allowed_ports: Ports::default(),
+            denied_ports: Ports::default(),
             upstream: Upstream::Cluster,
             limits: RawLimits::default(),
             clear_route_cache: false,
@@ -151,6 +167,7 @@ impl Default for RawLimits {
         Self {
             requests_per_sandbox: Count::from_static(10_000),
             connections_per_sandbox: Count::from_static(1_000),
+            percent_per_client: Percent::from_static(50),
         }
     }
 }
@@ -159,7 +176,7 @@ impl Default for RawKruise {
     fn default() -> Self {
         Self {
             enabled: true,
-            path: true,
+            path: None,
             headers: true,
             host: true,
             sandbox_header_name: HeaderName::from_static("e2b-sandbox-id"),
@@ -181,7 +198,7 @@ impl Default for RawAgentSandbox {
 
 impl Default for RawOpenSandbox {
     fn default() -> Self {
-        Self { enabled: true, headers: true, host: true, path: true }
+        Self { enabled: true, headers: true, host: true, path: None }
     }
 }
 
@@ -223,6 +240,11 @@ fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Re
     }
 
     deserializer.deserialize_map(Object(PhantomData))
+}
+
+/// A switch whose default depends on other keys. It may be left out, but not be null.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    bool::deserialize(deserializer).map(Some)
 }
 
 pub(super) fn schema() -> serde_json::Value {

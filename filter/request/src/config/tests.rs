@@ -24,6 +24,7 @@ fn nothing_and_an_empty_object_are_the_defaults() {
     assert_eq!(config.host_header, ":authority");
     assert_eq!(config.unaddressed(), Unaddressed::Pass);
     assert!(!config.enable_auth() && !config.clear_route_cache());
+    assert!([1, 80, 65535].iter().all(|port| config.allows_port(*port)));
 }
 
 #[test]
@@ -45,7 +46,8 @@ fn every_key_can_be_set() {
           },
           "host-header-name": "X-Forwarded-Host",
           "domains": ["b.example", ".Sandboxes.B.example", "a.example", "A.Example"],
-          "unaddressed": "refuse", "enable-auth": true, "clear-route-cache": true
+          "unaddressed": "refuse", "enable-auth": true, "clear-route-cache": true,
+          "allowed-ports": [80, "3000-3999"], "denied-ports": ["3500"]
         }"#,
     )
     .expect("the config is valid");
@@ -61,6 +63,10 @@ fn every_key_can_be_set() {
     assert_eq!(config.domains, ["sandboxes.b.example", "a.example", "b.example"]);
     assert_eq!(config.unaddressed(), Unaddressed::Refuse);
     assert!(config.enable_auth() && config.clear_route_cache());
+    assert_eq!(
+        [80, 81, 3000, 3500, 3999].map(|port| config.allows_port(port)),
+        [true, false, true, false, true]
+    );
 }
 
 #[test]
@@ -108,6 +114,12 @@ fn an_error_names_the_key_what_was_expected_and_what_was_found() {
             r#"{"dialect":{}}"#,
             ["dialect:", "expected one of `dialects`", "unknown field `dialect`", "line 1"],
         ),
+        (
+            r#"{"allowed-ports":[80,"90-80"]}"#,
+            ["allowed-ports[1]", "a range of ports such as \"3000-3999\"", r#""90-80""#, "line 1"],
+        ),
+        (r#"{"denied-ports":[0]}"#, ["denied-ports[0]", "a port from 1 to 65535", "`0`", "line 1"]),
+        (r#"{"dialects":{"kruise":{"path":null}}}"#, ["dialects.kruise.path", "a boolean", "null", "line 1"]),
         (r#"{"dialects":{"kruise":true}}"#, ["dialects.kruise", "an object", "boolean `true`", "line 1"]),
         (r#"{"enable-auth":true,"enable-auth":true}"#, ["enable-auth", "duplicate", "field", "line 1"]),
         ("{\"enable-auth\":\n}", ["enable-auth", "expected value", "", "line 2 column 1"]),

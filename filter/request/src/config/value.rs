@@ -251,31 +251,132 @@ impl JsonSchema for Port {
     }
 }
 
+const MAX_RANGES: usize = 64;
+const RANGE_EXPECTED: &str = "a port from 1 to 65535, or a range of ports such as \"3000-3999\"";
+const RANGE_PATTERN: &str = concat!(
+    "^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])",
+    "(-([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$"
+);
+
+/// One port, or all ports from one to another, both included.
+#[derive(Clone, Copy, Debug)]
+struct PortRange(u16, u16);
+
+impl Serialize for PortRange {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}-{}", self.0, self.1))
+    }
+}
+
+impl<'de> Deserialize<'de> for PortRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Range;
+
+        impl Visitor<'_> for Range {
+            type Value = PortRange;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(RANGE_EXPECTED)
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<PortRange, E> {
+                let port = PortVisitor
+                    .visit_u64::<E>(number)
+                    .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
+                Ok(PortRange(port.0, port.0))
+            }
+
+            fn visit_f64<E: Error>(self, number: f64) -> Result<PortRange, E> {
+                let port = PortVisitor
+                    .visit_f64::<E>(number)
+                    .map_err(|_| E::invalid_value(Unexpected::Float(number), &self))?;
+                Ok(PortRange(port.0, port.0))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<PortRange, E> {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                match (parse_port(first.as_bytes()), parse_port(last.as_bytes())) {
+                    (Ok(first), Ok(last)) if first <= last => Ok(PortRange(first, last)),
+                    _ => Err(E::invalid_value(Unexpected::Str(&shortened(text)), &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(Range)
+    }
+}
+
+/// Ports, few enough ranges of them to be tried one after the other.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Ports(Vec<PortRange>);
+
+impl Ports {
+    pub(super) fn into_ranges(self) -> Vec<(u16, u16)> {
+        self.0.into_iter().map(|PortRange(first, last)| (first, last)).collect()
+    }
+}
+
+impl<'de> Deserialize<'de> for Ports {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ranges = Vec::<PortRange>::deserialize(deserializer)?;
+        if ranges.len() > MAX_RANGES {
+            return Err(D::Error::invalid_length(ranges.len(), &"at most 64 ports and ranges"));
+        }
+        Ok(Self(ranges))
+    }
+}
+
+impl JsonSchema for Ports {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Ports".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "array",
+            "items": { "anyOf": [
+                { "type": "integer", "minimum": 1, "maximum": 65535 },
+                { "type": "string", "pattern": RANGE_PATTERN },
+            ] },
+            "maxItems": MAX_RANGES,
+        })
+    }
+}
+
 /// The most that a limit can be.
 pub(super) const MAX_COUNT: u32 = 1_000_000;
 
 /// A limit: a whole number from 1.
+pub(super) type Count = UpTo<MAX_COUNT>;
+
+/// A part of a limit: a whole number from 1 to 100.
+pub(super) type Percent = UpTo<100>;
+
+/// A whole number from 1.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct Count(u32);
+pub(super) struct UpTo<const MOST: u32>(u32);
 
-impl Count {
+impl<const MOST: u32> UpTo<MOST> {
     pub(super) const fn from_static(count: u32) -> Self {
         Self(count)
     }
 }
 
-impl From<Count> for u32 {
-    fn from(count: Count) -> Self {
+impl<const MOST: u32> From<UpTo<MOST>> for u32 {
+    fn from(count: UpTo<MOST>) -> Self {
         count.0
     }
 }
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de, const MOST: u32> Deserialize<'de> for UpTo<MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Numbers in a protobuf struct are doubles, and JSON schema takes 80.0 for an integer.
         let number = f64::deserialize(deserializer)?;
-        let whole = number.fract() == 0.0 && (1.0..=f64::from(MAX_COUNT)).contains(&number);
+        let whole = number.fract() == 0.0 && (1.0..=f64::from(MOST)).contains(&number);
         if whole {
             #[expect(
                 clippy::cast_possible_truncation,
@@ -285,18 +386,19 @@ impl<'de> Deserialize<'de> for Count {
             let count = number as u32;
             return Ok(Self(count));
         }
-        Err(D::Error::invalid_value(Unexpected::Float(number), &"a whole number from 1 to 1000000"))
+        let expected = format!("a whole number from 1 to {MOST}");
+        Err(D::Error::invalid_value(Unexpected::Float(number), &expected.as_str()))
     }
 }
 
-impl JsonSchema for Count {
+impl<const MOST: u32> JsonSchema for UpTo<MOST> {
     fn inline_schema() -> bool {
         true
     }
     fn schema_name() -> Cow<'static, str> {
-        "Count".into()
+        format!("UpTo{MOST}").into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX_COUNT })
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": MOST })
     }
 }

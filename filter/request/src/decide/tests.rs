@@ -4,8 +4,8 @@ use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 
-use super::{Decision, Refusal, decide};
-use crate::{Dialect, FilterConfig, Recognition, recognise};
+use super::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, settle};
+use crate::{Dialect, FilterConfig, Form, Part, Recognition, recognise};
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -21,7 +21,9 @@ fn sandbox() -> Observation {
         ip: Some(IP),
         token: None,
         require_traffic_auth: false,
-        clash: Clash::NewestServes,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
     }
 }
 
@@ -37,10 +39,11 @@ fn table(sandboxes: impl IntoIterator<Item = Observation>) -> (RouteWriter, Rout
 /// `Ok` with the ID of the route that serves, or why none does.
 fn decided(reader: &RouteReader, config: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
     let config = FilterConfig::parse(config.as_bytes()).expect("a config for a test is valid");
-    let Recognition::Addressed(address) = recognise(headers, &config) else {
+    let Recognition::Addressed(mut address) = recognise(headers, &config) else {
         panic!("{headers:?} is no address");
     };
     let ready = reader.is_ready();
+    settle(&mut address, &reader.pin())?;
     match decide(&address, &reader.pin(), ready, headers, &config) {
         Decision::Forward(route) => {
             assert!(route.ip().is_some(), "what is forwarded has somewhere to go");
@@ -122,21 +125,138 @@ fn an_agent_sandbox_request_gets_the_object_it_named_or_nothing() {
 }
 
 #[test]
-fn a_uid_that_is_sent_must_be_the_sandboxs() {
+fn a_uid_that_is_sent_must_be_the_sandboxs_in_every_form() {
     let (_writer, reader) = table([Observation { id: "team--box".into(), ..sandbox() }]);
-    let ask = |extra: &[(&'static str, &'static str)]| {
-        let mut headers = vec![("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")];
-        headers.extend_from_slice(extra);
-        decided(&reader, "", &headers)
-    };
-    assert_eq!(ask(&[]), Ok("team--box".into()));
-    assert_eq!(ask(&[("x-sandbox-uid", "uid-1")]), Ok("team--box".into()));
-    for uid in ["uid-2", "UID-1", "uid-11", ""] {
-        assert_eq!(ask(&[("x-sandbox-uid", uid)]), Err(Refusal::Unknown), "{uid:?}");
+    let forms: [&[(&str, &str)]; 7] = [
+        &[(":path", "/kruise/team--box/80/")],
+        &[("e2b-sandbox-id", "team--box")],
+        &[("opensandbox-ingress-to", "team--box-80")],
+        &[("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")],
+        &[(":authority", "80-team--box.example.com")],
+        &[(":authority", "team--box-80.example.com")],
+        &[(":path", "/team--box/80/")],
+    ];
+    for form in forms {
+        let ask = |uids: &[&'static str]| {
+            let sent: Vec<_> = uids.iter().map(|uid| ("x-sandbox-uid", *uid)).collect();
+            decided(&reader, "", &[form, &sent].concat())
+        };
+        for good in [&[][..], &["uid-1"], &[""]] {
+            assert_eq!(ask(good), Ok("team--box".into()), "{form:?} {good:?}");
+        }
+        for uid in ["uid-2", "UID-1", "uid-11"] {
+            assert_eq!(ask(&[uid]), Err(Refusal::Unknown), "{form:?} {uid:?}");
+        }
+        let twice = ask(&["uid-1", "uid-1"]);
+        assert!(matches!(twice, Err(Refusal::Malformed { part: Part::Repeated, .. })), "{twice:?}");
     }
-    // The header is agent-sandbox's; elsewhere it is the application's.
-    let kruise = [("e2b-sandbox-id", "team--box"), ("x-sandbox-uid", "uid-2")];
-    assert_eq!(decided(&reader, "", &kruise), Ok("team--box".into()));
+}
+
+#[test]
+fn of_two_readings_of_a_host_the_one_that_is_known_is_meant_and_two_that_are_known_are_refused() {
+    let called = |id: &str| Observation {
+        key: ObjectKey::new("test", "team", id).expect("the key is valid"),
+        id: id.into(),
+        ..sandbox()
+    };
+    let ask = |reader: &RouteReader, host: &str| decided(reader, "", &[(":authority", host)]);
+    let (writer, reader) = table([called("web-3000")]);
+    assert_eq!(ask(&reader, "80-web-3000.example.com"), Ok("web-3000".into()));
+    assert_eq!(ask(&reader, "80-Web-3000.example.com"), Ok("web-3000".into()));
+    assert!(writer.apply(called("80-web")).is_applied());
+    assert_eq!(ask(&reader, "80-web-3000.example.com"), Err(Refusal::TwoReadings));
+    assert_eq!(ask(&reader, "80-WEB-3000.example.com"), Err(Refusal::TwoReadings));
+    assert!(writer.delete(&called("web-3000").key, None).is_applied());
+    assert_eq!(ask(&reader, "80-web-3000.example.com"), Ok("80-web".into()));
+    assert_eq!(ask(&reader, "81-web-3000.example.com"), Err(Refusal::Unknown));
+    let uuid = "12345678-0b4d-4e5f-9a6b-7c8d9e0f1a2b";
+    let (_writer, reader) = table([called(uuid)]);
+    assert_eq!(ask(&reader, &format!("{uuid}-8080.example.com")), Ok(uuid.into()));
+    assert_eq!(ask(&reader, &format!("8080-{uuid}.example.com")), Ok(uuid.into()));
+}
+
+#[test]
+fn a_settled_address_is_the_reading_that_is_known() {
+    let (_writer, reader) = table([Observation { id: "80-web".into(), ..sandbox() }]);
+    let host: &[(&str, &str)] = &[(":authority", "80-web-3000.example.com")];
+    let Recognition::Addressed(mut address) = recognise(host, &FilterConfig::default()) else {
+        panic!("a host is an address");
+    };
+    assert_eq!(settle(&mut address, &reader.pin()), Ok(()));
+    assert_eq!((address.form(), address.id(), address.port()), (Form::OpenSandboxHost, "80-web", 3000));
+    assert!(!address.has_two_readings());
+}
+
+#[test]
+fn connect_and_trace_are_refused_whatever_they_address() {
+    let (_writer, reader) = table([sandbox()]);
+    for (method, expected) in [
+        ("GET", Ok("box".to_owned())),
+        ("OPTIONS", Ok("box".into())),
+        ("PURGE", Ok("box".into())),
+        ("CONNECT", Err(Refusal::Method)),
+        ("TRACE", Err(Refusal::Method)),
+    ] {
+        assert_eq!(decided(&reader, "", &[BOX, (":method", method)]), expected, "{method}");
+    }
+}
+
+#[test]
+fn only_the_allowed_ports_are_reached_and_never_a_denied_one() {
+    let (_writer, reader) = table([sandbox()]);
+    let ask = |config, port| decided(&reader, config, &[BOX, ("e2b-sandbox-port", port)]).is_ok();
+    let listed = r#"{"allowed-ports":[80,"443","3000-3999"],"denied-ports":["3500-3501"]}"#;
+    for port in ["80", "443", "3000", "3499", "3502", "3999"] {
+        assert!(ask(listed, port), "{port}");
+    }
+    for port in ["1", "79", "81", "2999", "3500", "3501", "4000", "65535"] {
+        assert!(!ask(listed, port), "{port}");
+    }
+    assert!(ask(r#"{"denied-ports":[9901]}"#, "9902") && !ask(r#"{"denied-ports":[9901]}"#, "9901"));
+    let refused = decided(&reader, listed, &[BOX]);
+    assert_eq!(refused, Err(Refusal::PortNotAllowed), "the default port too");
+}
+
+#[test]
+fn a_sandbox_that_its_owner_has_closed_is_served_with_its_token_only_without_any_switch() {
+    let token = Some(Secret::secure_access("s3cret"));
+    let (_writer, reader) = table([Observation { id: "team--box".into(), token, ..sandbox() }]);
+    let forms: [&[(&str, &str)]; 4] = [
+        &[("e2b-sandbox-id", "team--box")],
+        &[("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")],
+        &[("opensandbox-ingress-to", "team--box-80")],
+        &[(":authority", "80-team--box.example.com")],
+    ];
+    for config in ["", AUTH] {
+        for form in forms {
+            let ask =
+                |tokens: &[(&'static str, &'static str)]| decided(&reader, config, &[form, tokens].concat());
+            for right in ["s3cret", " s3cret\t"] {
+                assert_eq!(ask(&[(SECURE_ACCESS, right)]), Ok("team--box".into()), "{form:?}");
+            }
+            for wrong in
+                [&[][..], &[(SECURE_ACCESS, "")], &[(SECURE_ACCESS, "s3cre")], &[(ACCESS_TOKEN, "s3cret")]]
+            {
+                assert_eq!(
+                    ask(wrong),
+                    Err(Refusal::Unauthorized { header: SECURE_ACCESS }),
+                    "{form:?} {wrong:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_token_header_that_is_sent_twice_is_refused_even_if_both_are_right() {
+    let (_writer, reader) = table([Observation { token: Some(Secret::new("s3cret")), ..sandbox() }]);
+    for config in ["", AUTH] {
+        for name in [ACCESS_TOKEN, SECURE_ACCESS] {
+            let twice = [BOX, (name, "s3cret"), (name, "s3cret")];
+            let refused = Refusal::Malformed { form: Form::KruiseHeader, part: Part::Repeated };
+            assert_eq!(decided(&reader, config, &twice), Err(refused), "{config} {name}");
+        }
+    }
 }
 
 #[test]
@@ -179,7 +299,8 @@ fn with_auth_the_token_must_be_right_where_the_sandbox_has_one() {
     };
     assert_eq!(kruise(AUTH, Some("s3cret")), Ok("box".into()));
     for token in [None, Some(""), Some("s3cre"), Some("s3crets"), Some("S3CRET"), Some("s3crex")] {
-        assert_eq!(kruise(AUTH, token), Err(Refusal::Unauthorized), "{token:?}");
+        let refused = Refusal::Unauthorized { header: ACCESS_TOKEN };
+        assert_eq!(kruise(AUTH, token), Err(refused), "{token:?}");
         assert_eq!(kruise("", token), Ok("box".into()), "not checked unless asked for");
     }
     let (_writer, open) = table([sandbox()]);
@@ -203,8 +324,9 @@ fn each_dialect_has_one_header_for_the_token_and_no_fallback() {
         (opensandbox.as_slice(), "opensandbox-secure-access", "x-access-token"),
     ] {
         assert_eq!(ask(address, &[(right, "s3cret")]), Ok("team--box".into()));
-        assert_eq!(ask(address, &[(other, "s3cret")]), Err(Refusal::Unauthorized));
-        assert_eq!(ask(address, &[(right, "wrong"), (other, "s3cret")]), Err(Refusal::Unauthorized));
+        let refused = Refusal::Unauthorized { header: right };
+        assert_eq!(ask(address, &[(other, "s3cret")]), Err(refused));
+        assert_eq!(ask(address, &[(right, "wrong"), (other, "s3cret")]), Err(refused));
     }
 }
 

@@ -3,26 +3,118 @@
 //! A port and one trailing dot are dropped first. With base domains configured, the host must lie under one of them (in
 //! any case, the longest wins) and all that stands before it is the label, dots included, since object names may have
 //! dots. With none configured, the label ends at the first dot and some domain must follow it; `localhost` will do.
+//!
+//! A label may fit both host forms: `80-web-3000`, or a UUID that begins with digits and has a port behind it. A reading
+//! with a part that cannot be (port 12345678) is none while the other one is good. Of two good ones the table decides.
 
 use sandgate_routes::is_valid_id;
 
-use super::{Absence, is_digits};
-use crate::Part;
+use super::{Absence, Attempt, is_digits, kruise, opensandbox, parse_port};
+use crate::{Address, FilterConfig, Form, Part};
+
+/// One valid way to read a label.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading<'a> {
+    pub(crate) form: Form,
+    pub(crate) id: &'a [u8],
+    pub(crate) port: u16,
+}
+
+/// How a form splits a label into ID and port.
+type Split<'a> = fn(&'a [u8]) -> Option<(&'a [u8], &'a [u8])>;
+
+/// The readings of one host.
+#[derive(Debug)]
+pub(crate) struct Readings<'a> {
+    label: &'a [u8],
+    /// As [`Form::KruiseHost`].
+    pub(crate) kruise: Result<Reading<'a>, NoReading>,
+    /// As [`Form::OpenSandboxHost`].
+    pub(crate) opensandbox: Result<Reading<'a>, NoReading>,
+}
+
+/// Why a host form does not read a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoReading {
+    Absent(Absence),
+    Malformed(Part),
+}
+
+impl<'a> Readings<'a> {
+    pub(crate) fn of(value: Option<&'a [u8]>, config: &FilterConfig) -> Self {
+        let none = |absence| Err(NoReading::Absent(absence));
+        let host = match split(value, &config.domains) {
+            Ok(host) => host,
+            Err(absence) => {
+                let unless_off = |on| none(if on { absence } else { Absence::Off });
+                let (kruise, opensandbox) =
+                    (unless_off(config.kruise.host), unless_off(config.opensandbox.host));
+                return Self { label: &[], kruise, opensandbox };
+            }
+        };
+        let read = |form, on: bool, parts: Split<'a>| {
+            if !on {
+                return none(Absence::Off);
+            }
+            match parts(host.label) {
+                Some((id, port)) => host.reading(form, id, port).map_err(NoReading::Malformed),
+                None => none(Absence::PlainLabel),
+            }
+        };
+        let id_first = |label| kruise::port_and_id(label).map(|(port, id)| (id, port));
+        Self {
+            label: host.label,
+            kruise: read(Form::KruiseHost, config.kruise.host, id_first),
+            opensandbox: read(Form::OpenSandboxHost, config.opensandbox.host, opensandbox::id_and_port),
+        }
+    }
+
+    /// The good ones.
+    pub(crate) fn good(&self) -> impl Iterator<Item = &Reading<'a>> {
+        [&self.kruise, &self.opensandbox].into_iter().flatten()
+    }
+
+    /// Takes what the host addresses, where nothing before it has named a sandbox, and says in which form.
+    #[inline]
+    pub(crate) fn attempt(&self, taken: &mut Option<Address>) -> (Form, Attempt) {
+        match (&self.kruise, &self.opensandbox) {
+            (Ok(first), other) => {
+                *taken = Some(Address::of_label(self.label, first, other.as_ref().ok()));
+                (Form::KruiseHost, Attempt::Addressed)
+            }
+            (Err(_), Ok(reading)) => {
+                *taken = Some(Address::of_label(self.label, reading, None));
+                (Form::OpenSandboxHost, Attempt::Addressed)
+            }
+            (Err(NoReading::Malformed(part)), Err(_)) => (Form::KruiseHost, Attempt::Malformed(*part)),
+            (Err(_), Err(NoReading::Malformed(part))) => (Form::OpenSandboxHost, Attempt::Malformed(*part)),
+            (Err(NoReading::Absent(absence)), Err(NoReading::Absent(_))) => {
+                (Form::KruiseHost, Attempt::Absent(*absence))
+            }
+        }
+    }
+}
 
 #[derive(Debug)]
-pub(crate) struct Host<'a> {
-    pub(crate) label: &'a [u8],
+struct Host<'a> {
+    label: &'a [u8],
     sound: bool,
 }
 
 impl Host<'_> {
     /// What surrounds the label only matters once the label has the shape of an address.
-    pub(crate) fn checked(&self) -> Result<(), Part> {
-        if self.sound { Ok(()) } else { Err(Part::Host) }
+    fn reading<'a>(&self, form: Form, id: &'a [u8], port: &[u8]) -> Result<Reading<'a>, Part> {
+        if !self.sound {
+            return Err(Part::Host);
+        }
+        if !is_valid_id(id) {
+            return Err(Part::Id);
+        }
+        Ok(Reading { form, id, port: parse_port(port)? })
     }
 }
 
-pub(crate) fn split<'a>(value: Option<&'a [u8]>, domains: &[String]) -> Result<Host<'a>, Absence> {
+fn split<'a>(value: Option<&'a [u8]>, domains: &[String]) -> Result<Host<'a>, Absence> {
     let value = value.filter(|value| !value.is_empty()).ok_or(Absence::NoHost)?;
     if value.first() == Some(&b'[') {
         return Err(Absence::Ipv6Host);

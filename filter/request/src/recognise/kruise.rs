@@ -1,13 +1,14 @@
 //! OpenKruise and E2B: path, headers, host.
 
-use super::{Absence, Attempt, host, is_digits, parse_port, path_only, port_header, split_once};
+use super::{Absence, Attempt, is_digits, offer, parse_port, path_only, port_header, split_once};
+use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Headers, Part};
 
 const PREFIX: &[u8] = b"/kruise/";
 
 /// `/kruise/{id}/{port}/{rest}`. Whatever begins with `/kruise/` has the shape. `api` as the ID segment is the
 /// manager's API, which no header or host can turn into a request to a sandbox; `apix` is an ID like any other.
-pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig) -> Attempt {
+pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig, taken: &mut Option<Address>) -> Attempt {
     if !config.kruise.path {
         return Attempt::Absent(Absence::Off);
     }
@@ -25,11 +26,15 @@ pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig) -> Attempt {
     };
     let port = split_once(port_on, b'/').map_or(port_on, |(port, _)| port);
     let cut = PREFIX.len() + id.len() + 1 + port.len();
-    Address::new(Form::KruisePath, id, parse_port(port), cut).into()
+    offer(taken, Form::KruisePath, id, parse_port(port).map(AskedPort::from), cut)
 }
 
 /// `e2b-sandbox-id`, with `e2b-sandbox-port` or the default port. The ID header alone makes the shape, even if empty.
-pub(crate) fn header<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Attempt {
+pub(crate) fn header<H: Headers + ?Sized>(
+    headers: &H,
+    config: &FilterConfig,
+    taken: &mut Option<Address>,
+) -> Attempt {
     let kruise = &config.kruise;
     if !kruise.headers {
         return Attempt::Absent(Absence::Off);
@@ -37,26 +42,15 @@ pub(crate) fn header<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) ->
     // The port is read inside the ID's closure only if there is an ID, so the common request costs one read.
     headers.with(&kruise.id_header, |id| match id {
         None => Attempt::Absent(Absence::NoHeader),
+        Some(_) if headers.repeats(&kruise.id_header) => Attempt::Malformed(Part::Repeated),
         Some(id) => {
             let port = port_header(headers, &kruise.port_header, kruise.default_port);
-            Address::new(Form::KruiseHeader, id, port, 0).into()
+            offer(taken, Form::KruiseHeader, id, port, 0)
         }
     })
 }
 
-/// `{port}-{id}.{domain}`: digits, a dash, then an ID which may itself have dashes.
-pub(crate) fn host(value: Option<&[u8]>, config: &FilterConfig) -> Attempt {
-    if !config.kruise.host {
-        return Attempt::Absent(Absence::Off);
-    }
-    let host = match host::split(value, &config.domains) {
-        Ok(host) => host,
-        Err(absence) => return Attempt::Absent(absence),
-    };
-    match split_once(host.label, b'-') {
-        Some((port, id)) if is_digits(port) => {
-            host.checked().and_then(|()| Address::new(Form::KruiseHost, id, parse_port(port), 0)).into()
-        }
-        _ => Attempt::Absent(Absence::PlainLabel),
-    }
+/// `{port}-{id}`: digits, a dash, then an ID which may itself have dashes.
+pub(crate) fn port_and_id(label: &[u8]) -> Option<(&[u8], &[u8])> {
+    split_once(label, b'-').filter(|(port, _)| is_digits(port))
 }

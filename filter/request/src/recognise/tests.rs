@@ -1,6 +1,7 @@
 use super::{Recognition, recognise};
-use crate::{FilterConfig, Headers};
+use crate::{FilterConfig, Form, Headers};
 
+mod conflicts;
 mod forms;
 mod order;
 
@@ -9,8 +10,15 @@ fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
     match recognise(headers, config) {
         Recognition::Unaddressed => "unaddressed".into(),
         Recognition::Malformed { form, part } => format!("malformed {} in {}", part.as_str(), form.as_str()),
+        Recognition::Conflicting { taken, other } => {
+            format!("conflict of {} and {}", taken.as_str(), other.as_str())
+        }
         Recognition::Addressed(address) => {
-            let target = format!("{} {}:{}", address.form().as_str(), address.id(), address.port());
+            let mut target = format!("{} {}:{}", address.form().as_str(), address.id(), address.port());
+            if let Some(other) = address.other_reading() {
+                assert_eq!(other.form(), Form::OpenSandboxHost);
+                target = format!("{target} or {}:{}", other.id(), other.port());
+            }
             let path = headers.with(":path", |path| {
                 address.rewrite(path?).map(|path| String::from_utf8_lossy(&path).into_owned())
             });

@@ -2,7 +2,10 @@ use sandgate_routes::State;
 use serde_json::{Value, json};
 
 use super::{Escaped, Media, Reply, preferred_media, reply};
-use crate::{Address, Dialect, FilterConfig, Form, Part, Recognition, Refusal, Trouble, recognise};
+use crate::{
+    ACCESS_TOKEN, Address, Dialect, FilterConfig, Form, Part, Recognition, Refusal, SECURE_ACCESS, Trouble,
+    recognise,
+};
 
 const STATES: [State; 5] = [State::Creating, State::Available, State::Running, State::Paused, State::Dead];
 
@@ -26,8 +29,12 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::NotReady,
         Refusal::Unknown,
         Refusal::Ambiguous,
-        Refusal::Unauthorized,
+        Refusal::Unauthorized { header: ACCESS_TOKEN },
         Refusal::JwtVerifierNotReady,
+        Refusal::Conflicting { taken: Form::KruisePath, other: Form::KruiseHost },
+        Refusal::TwoReadings,
+        Refusal::Method,
+        Refusal::PortNotAllowed,
         Refusal::Unaddressed,
         Refusal::Panic,
     ];
@@ -57,7 +64,10 @@ fn statuses_and_details_follow_the_dialect() {
         (Refusal::NotRunning(State::Creating), "sandbox_not_running", [502, 502, 503]),
         (Refusal::NotRunning(State::Available), "sandbox_not_running", [502, 502, 503]),
         (Refusal::NotRunning(State::Dead), "sandbox_not_running", [502, 502, 404]),
-        (Refusal::Unauthorized, "unauthorized", [401, 401, 401]),
+        (Refusal::Unauthorized { header: ACCESS_TOKEN }, "unauthorized", [401, 401, 401]),
+        (Refusal::TwoReadings, "ambiguous_address", [400, 400, 400]),
+        (Refusal::Method, "method_not_allowed", [405, 405, 405]),
+        (Refusal::PortNotAllowed, "port_not_allowed", [403, 403, 403]),
         (Refusal::JwtVerifierNotReady, "jwt_verifier_not_ready", [503, 503, 503]),
         (Refusal::Panic, "sandgate_panic", [500, 500, 500]),
     ];
@@ -75,13 +85,14 @@ fn statuses_and_details_follow_the_dialect() {
         for part in Part::ALL {
             let reply = reply(Refusal::Malformed { form, part }, None, Media::Json);
             assert_eq!((reply.status, reply.details), (400, part.details()));
-            assert_eq!(part.details(), format!("malformed_{}", part.as_str()));
+            let kind = if part == Part::Repeated { "duplicate" } else { "malformed" };
+            assert_eq!(part.details(), format!("{kind}_{}", part.as_str()));
         }
     }
 }
 
 #[test]
-fn a_json_reply_has_exactly_the_five_keys() {
+fn a_json_reply_has_exactly_these_keys() {
     let address = address("e2b-sandbox-id", "demo");
     let paused = reply(Refusal::NotRunning(State::Paused), Some(&address), Media::Json);
     assert_eq!(
@@ -90,8 +101,10 @@ fn a_json_reply_has_exactly_the_five_keys() {
             "code": 502,
             "reason": "sandbox_not_running",
             "sandbox": "demo",
+            "sandboxId": "demo",
+            "port": 49983,
             "state": "paused",
-            "message": "The sandbox is paused. Resume it, then try again.",
+            "message": "The sandbox was not found among those that run: it is paused. Resume it, then try again.",
         })
     );
     let unaddressed = json_of(&reply(Refusal::Unaddressed, None, Media::Json));
@@ -100,7 +113,7 @@ fn a_json_reply_has_exactly_the_five_keys() {
         let body = json_of(&reply(refusal, None, Media::Json));
         let mut keys: Vec<_> = body.as_object().expect("a reply is an object").keys().collect();
         keys.sort();
-        assert_eq!(keys, ["code", "message", "reason", "sandbox", "state"]);
+        assert_eq!(keys, ["code", "message", "port", "reason", "sandbox", "sandboxId", "state"]);
         assert!(body["message"].as_str().is_some_and(|message| message.ends_with('.')), "{body}");
     }
 }
@@ -114,11 +127,38 @@ fn a_malformed_reply_says_how_the_request_was_read_what_is_wrong_and_what_is_exp
 }
 
 #[test]
-fn a_missing_token_is_asked_for_in_the_header_of_the_dialect() {
-    let ask = |dialect| reply(Refusal::Unauthorized, Some(&in_dialect(dialect)), Media::Json).body;
-    assert!(ask(Dialect::Kruise).contains("x-access-token"));
-    assert!(ask(Dialect::AgentSandbox).contains("x-access-token"));
-    assert!(ask(Dialect::OpenSandbox).contains("opensandbox-secure-access"));
+fn a_missing_token_is_asked_for_in_the_header_that_was_looked_at() {
+    let ask = |header| reply(Refusal::Unauthorized { header }, None, Media::Json).body;
+    assert!(ask(ACCESS_TOKEN).contains("x-access-token"));
+    assert!(ask(SECURE_ACCESS).contains("opensandbox-secure-access"));
+}
+
+#[test]
+fn e2bs_sdk_finds_its_words_where_they_are_true_and_nowhere_else() {
+    let address = address("e2b-sandbox-id", "demo");
+    for refusal in every_refusal() {
+        let body = json_of(&reply(refusal, Some(&address), Media::Json));
+        let says = |words: &str| body["message"].as_str().is_some_and(|message| message.contains(words));
+        let gone = matches!(
+            refusal,
+            Refusal::Unknown | Refusal::NotRunning(State::Paused) | Refusal::NotRunning(State::Dead)
+        );
+        assert_eq!(says("was not found"), gone, "{body}");
+        assert_eq!(says("port is not open"), refusal == Refusal::Upstream(Trouble::PortClosed), "{body}");
+        assert_eq!((&body["sandboxId"], &body["port"]), (&json!("demo"), &json!(49983)));
+    }
+}
+
+#[test]
+fn a_405_says_which_methods_there_are_and_a_conflict_which_forms() {
+    let refused = reply(Refusal::Method, None, Media::Json);
+    assert!(header(&refused, "allow").is_some_and(|allow| !allow.contains("CONNECT")));
+    let conflict = Refusal::Conflicting { taken: Form::KruisePath, other: Form::KruiseHost };
+    let refused = reply(conflict, None, Media::Json);
+    assert_eq!((refused.status, refused.details), (400, "conflicting_address"));
+    for part in ["kruise-path", "kruise-host", "{port}-{id}.{domain}"] {
+        assert!(refused.body.contains(part), "{part:?} is not in {}", refused.body);
+    }
 }
 
 #[test]
@@ -226,7 +266,10 @@ fn a_grpc_client_gets_a_status_and_the_message() {
         (Refusal::NotReady, "14"),
         (Refusal::NotRunning(State::Paused), "14"),
         (Refusal::JwtVerifierNotReady, "14"),
-        (Refusal::Unauthorized, "16"),
+        (Refusal::Unauthorized { header: ACCESS_TOKEN }, "16"),
+        (Refusal::TwoReadings, "3"),
+        (Refusal::PortNotAllowed, "7"),
+        (Refusal::Method, "12"),
     ] {
         let grpc = reply(refusal, None, Media::Grpc);
         assert_eq!(header(&grpc, "grpc-status"), Some(status), "{refusal:?}");
@@ -262,6 +305,11 @@ fn a_sandbox_out_of_reach_is_told_from_a_sandbox_that_is_busy() {
         (Trouble::TooManyPorts, 429, "sandbox_too_many_ports", Some("1")),
         (Trouble::TooManyRequests, 429, "sandbox_too_many_requests", Some("1")),
         (Trouble::TooManyConnections, 429, "sandbox_too_many_connections", Some("1")),
+        (Trouble::ClientTooManyRequests, 429, "client_too_many_requests", Some("1")),
+        (Trouble::ClientTooManyConnections, 429, "client_too_many_connections", Some("1")),
+        (Trouble::ClientTooManyPorts, 429, "client_too_many_ports", Some("1")),
+        (Trouble::TooManyHosts, 503, "gateway_too_many_hosts", Some("1")),
+        (Trouble::TooManyHeld, 503, "gateway_too_many_held", Some("1")),
         (Trouble::NotAddedInTime, 503, "sandbox_wait_timeout", Some("1")),
         (Trouble::NoCluster, 500, "no_sandbox_cluster", None),
     ] {

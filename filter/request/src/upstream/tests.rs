@@ -34,6 +34,7 @@ fn schema_and_parser_of_the_cluster_judge_alike() {
     let good = [
         json!({}),
         json!({ "idle-seconds": 5, "max-ports-per-sandbox": 1, "max-wait-milliseconds": 600_000 }),
+        json!({ "max-hosts": 1, "max-held-requests": 1_000_000 }),
         json!({ "on-pause": "end", "on-delete": "finish", "shares-connections": true }),
         json!({ "tls": [{ "match": "mtls", "provider": "p", "ports": [443], "server-name": "{name}.test" }] }),
     ];
@@ -43,6 +44,10 @@ fn schema_and_parser_of_the_cluster_judge_alike() {
         json!({ "idle-seconds": 0 }),
         json!({ "max-ports-per-sandbox": 65_536 }),
         json!({ "max-wait-milliseconds": "1" }),
+        json!({ "max-hosts": 0 }),
+        json!({ "max-hosts": 1_000_001 }),
+        json!({ "max-held-requests": 0 }),
+        json!({ "max-held-requests": true }),
         json!({ "on-pause": "kill" }),
         json!({ "tls": [{}] }),
         json!({ "tls": [{ "match": "" }] }),
@@ -60,6 +65,7 @@ fn a_paused_sandboxs_requests_finish_and_a_deleted_ones_end_unless_told_otherwis
     let default = UpstreamConfig::parse(b"").expect("the defaults are valid");
     assert_eq!((default.on_pause, default.on_delete), (Ending::Finish, Ending::End));
     assert_eq!((default.idle.as_secs(), default.max_ports, default.max_wait.as_millis()), (60, 64, 5000));
+    assert_eq!((default.max_hosts, default.max_held), (200_000, 20_000));
 }
 
 #[test]
@@ -83,6 +89,7 @@ fn the_first_tls_rule_that_fits_provider_and_port_decides() {
 fn an_error_names_the_key_and_what_was_expected() {
     for (config, parts) in [
         (json!({ "idle-seconds": 0 }), ["idle-seconds", "from 1 to 86400, found 0"]),
+        (json!({ "max-hosts": 0 }), ["max-hosts", "from 1 to 1000000, found 0"]),
         (json!({ "on-delete": "x" }), ["on-delete", "`finish` or `end`"]),
         (json!({ "tls": [{ "match": "x" }, { "match": "" }] }), ["tls[1].match", "an empty one"]),
     ] {

@@ -74,8 +74,8 @@ impl Shards {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::super::host::Usage;
     use super::super::super::key::Key;
+    use super::super::super::usage::Usage;
     use super::*;
 
     fn fill(shards: &mut Shards, hosts: u32) -> Vec<(u32, Arc<Host>)> {

@@ -2,9 +2,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Book, Closed, QUIET_SWEEPS, Socket, TENURE, Want};
-use crate::cluster::host::{Host, Usage};
+use super::{Book, Closed, Opener, QUIET_SWEEPS, Socket, TENURE, Want};
+use crate::cluster::client::Client;
+use crate::cluster::host::Host;
 use crate::cluster::key::Key;
+use crate::cluster::usage::Usage;
 
 fn ip(last: u8) -> IpAddr {
     [10, 0, 0, last].into()
@@ -12,7 +14,8 @@ fn ip(last: u8) -> IpAddr {
 
 fn want(waker: &'static str, identity: u64, last: u8, port: u16, since: Instant) -> Want<&'static str> {
     let id = format!("sandbox-{identity}");
-    Want { key: Key::new(ip(last), port), identity, id: id.into(), socket: Socket::default(), since, waker }
+    let (key, socket) = (Key::new(ip(last), port), Socket::default());
+    Want { key, identity, id: id.into(), socket, opener: None, since, waker }
 }
 
 /// A book with an Envoy that does at once what it is told.
@@ -46,11 +49,12 @@ impl World {
         let adds = self.book.take_adds(100);
         let mut woken = Vec::new();
         for add in adds.hosts {
-            let host = Arc::new(Host::new(add.key, add.identity, Arc::new(Usage::default())));
+            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            let host = Arc::new(host);
             woken.extend(self.book.added(self.next_pointer, host, adds.shard, self.now));
             self.next_pointer += 1;
         }
-        (woken, adds.over_the_cap)
+        (woken, [adds.over_the_cap, adds.over_the_share].concat())
     }
 
     /// Everything closed passes its barrier and is removed: their addresses.
@@ -91,7 +95,7 @@ fn an_identity_that_is_gone_loses_its_hosts_and_those_who_wait_are_told() {
     let mut removed = world.remove();
     removed.sort();
     assert_eq!(removed, [Key::new(ip(1), 80), Key::new(ip(1), 81)]);
-    assert_eq!((world.book.live(), world.book.identities().count()), (1, 1));
+    assert_eq!((world.book.live(), world.book.sandboxes.len()), (1, 1));
 }
 
 #[test]
@@ -178,6 +182,57 @@ fn over_the_cap_an_unused_port_makes_room_and_without_one_the_request_is_refused
 }
 
 #[test]
+fn the_ports_that_one_client_holds_leave_room_for_others() {
+    let mut world = World::new(40);
+    let client = |last: u8| Client::at(format!("192.0.2.{last}:1").as_bytes()).expect("an address");
+    let mut open = |last: u8, port: u16| {
+        let opener = Some(Opener { client: client(last), percent: 50 });
+        let wants = Want { opener, ..want("a", 1, 1, port, world.now) };
+        assert_eq!(world.book.want(wants), None);
+        let adds = world.book.take_adds(10);
+        let refused = (adds.over_the_cap.len(), adds.over_the_share.len());
+        for add in adds.hosts {
+            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            // A request that does not end.
+            host.enter();
+            let _ = world.book.added(usize::from(port), Arc::new(host), adds.shard, world.now);
+        }
+        refused
+    };
+    for port in 0..20 {
+        assert_eq!(open(1, port), (0, 0), "{port}");
+    }
+    assert_eq!(open(1, 20), (0, 1), "its share is over");
+    for port in 20..40 {
+        assert_eq!(open(2, port), (0, 0), "another client opens {port}");
+    }
+    assert_eq!(open(3, 40), (1, 0), "the sandbox has as many as it may");
+    assert_eq!(world.book.waiting(), 0);
+}
+
+#[test]
+fn a_client_whose_share_is_the_whole_is_told_that_the_sandbox_has_no_more() {
+    let mut book = Book::new(2);
+    let client = Client::at(b"192.0.2.1:1").expect("an address");
+    let opener = Some(Opener { client, percent: 50 });
+    for port in 0..3 {
+        let wants = Want { opener, ..want("a", 1, 1, port, Instant::now()) };
+        assert_eq!(book.want(wants), None);
+        let adds = book.take_adds(10);
+        assert_eq!(
+            (adds.over_the_cap.len(), adds.over_the_share.len()),
+            (usize::from(port / 2), 0),
+            "{port}"
+        );
+        for add in adds.hosts {
+            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            host.enter();
+            let _ = book.added(usize::from(port), Arc::new(host), adds.shard, Instant::now());
+        }
+    }
+}
+
+#[test]
 fn those_who_wait_too_long_are_given_up_and_the_place_with_them() {
     let mut world = World::new(8);
     assert_eq!(world.book.want(want("early", 1, 1, 80, world.now)), None);
@@ -189,12 +244,28 @@ fn those_who_wait_too_long_are_given_up_and_the_place_with_them() {
 }
 
 #[test]
+fn who_has_waited_longest_is_added_first_also_when_more_come_than_are_added_at_a_time() {
+    let mut book = Book::new(8);
+    let now = Instant::now();
+    let mut added = Vec::new();
+    for last in 1..=30 {
+        assert_eq!(book.want(want("a", last.into(), last, 80, now)), None);
+        // One is added for every two that come.
+        if last % 2 == 0 {
+            added.extend(book.take_adds(1).hosts.iter().map(|add| add.identity));
+        }
+    }
+    added.extend(book.take_adds(100).hosts.iter().map(|add| add.identity));
+    assert_eq!(added, (1..=30).collect::<Vec<u64>>());
+}
+
+#[test]
 fn a_host_that_envoy_does_not_take_is_forgotten_with_those_who_wait() {
     let mut world = World::new(1);
     assert_eq!(world.book.want(want("a", 1, 1, 80, world.now)), None);
     let adds = world.book.take_adds(10);
     assert_eq!(world.book.refused(adds.hosts[0].key, 1), ["a"]);
-    assert_eq!((world.book.waiting(), world.book.places.len(), world.book.identities().count()), (0, 0, 0));
+    assert_eq!((world.book.waiting(), world.book.places.len(), world.book.sandboxes.len()), (0, 0, 0));
 }
 
 #[test]

@@ -5,227 +5,23 @@ use std::ffi::c_void;
 use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, Sender};
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_host_health as Health;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBuffer, EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
 use sandgate_request::UpstreamConfig;
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, RouteWriter, State};
 
-use super::super::hosts::Socket;
+use super::super::hosts::{Socket, Want};
+use super::super::local::Pick;
+use super::super::orders::Member;
+use super::super::streams::{self, END};
+use super::super::usage::Entered;
 use super::*;
 
-type HostPtr = *mut c_void;
-type Added = Option<Vec<HostPtr>>;
-type Triples = [(String, String, String)];
+mod world;
 
-#[derive(Default)]
-struct Envoy {
-    hosts: Mutex<BTreeMap<usize, String>>,
-    barriers: AtomicU64,
-    removals: AtomicU64,
-}
-
-impl Envoy {
-    fn addresses(&self) -> Vec<String> {
-        let mut all: Vec<String> = self.hosts.lock().expect("hosts").values().cloned().collect();
-        all.sort();
-        all
-    }
-}
-
-impl EnvoyCluster for Envoy {
-    fn add_hosts_with_hostnames_and_locality_to_priority(
-        &self,
-        _priority: u32,
-        addresses: &[String],
-        _hostnames: &[String],
-        _weights: &[u32],
-        _localities: &Triples,
-        _metadata: &[Vec<(String, String, String)>],
-    ) -> Added {
-        let mut hosts = self.hosts.lock().expect("hosts");
-        let add = |address: &String| {
-            assert!(!hosts.values().any(|known| known == address), "{address} is there already");
-            let pointer = hosts.last_key_value().map_or(1, |(last, _)| last + 1);
-            hosts.insert(pointer, address.clone());
-            pointer as HostPtr
-        };
-        Some(addresses.iter().map(add).collect())
-    }
-
-    fn remove_hosts(&self, hosts: &[HostPtr]) -> usize {
-        self.removals.fetch_add(1, Ordering::Relaxed);
-        let mut known = self.hosts.lock().expect("hosts");
-        hosts.iter().filter(|host| known.remove(&(**host as usize)).is_some()).count()
-    }
-
-    fn run_on_all_workers(&self, _event_id: u64) {
-        self.barriers.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn find_host_by_address(&self, _address: &str) -> Option<HostPtr> {
-        None
-    }
-
-    fn add_hosts(&self, _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_hostnames(&self, _: &[String], _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_locality(
-        &self,
-        _: &[String],
-        _: &[u32],
-        _: &Triples,
-        _: &[Vec<(String, String, String)>],
-    ) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_to_priority(&self, _: u32, _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_locality_to_priority(
-        &self,
-        _: u32,
-        _: &[String],
-        _: &[u32],
-        _: &Triples,
-        _: &[Vec<(String, String, String)>],
-    ) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn update_host_health(&self, _: HostPtr, _: Health) -> bool {
-        unreachable!("hosts have no health here")
-    }
-
-    fn pre_init_complete(&self) {}
-
-    fn new_scheduler(&self) -> Box<dyn EnvoyClusterScheduler> {
-        unreachable!("the test runs the main thread itself")
-    }
-
-    fn get_cluster_name<'a>(&'a self) -> EnvoyBuffer<'a> {
-        unreachable!("the test names the cluster")
-    }
-
-    fn use_persistent_host_map(&self) {}
-}
-
-/// A request that remembers what it was told.
-struct Held(Arc<AtomicU64>);
-
-impl EnvoyHttpFilterScheduler for Held {
-    fn commit(&self, event_id: u64) {
-        self.0.store(event_id, Ordering::Relaxed);
-    }
-}
-
-struct World {
-    writer: RouteWriter,
-    shared: Arc<Shared>,
-    main_thread: MainThread,
-    envoy: Envoy,
-    version: u64,
-}
-
-impl World {
-    /// As many changes as `feed` may wait for the main thread.
-    fn new(feed: usize) -> Self {
-        let (writer, reader) = RouteTable::new(Limits::default());
-        writer.set_ready();
-        let config = UpstreamConfig::parse(br#"{"on-delete":"end","on-pause":"finish"}"#).expect("a config");
-        let (shared, wants) = Shared::new(b"sandbox", config, reader);
-        let changes = writer.subscribe_where(feed, cares);
-        let main_thread = MainThread::new(&shared, wants, changes);
-        Self { writer, shared, main_thread, envoy: Envoy::default(), version: 0 }
-    }
-
-    fn key(name: &str) -> ObjectKey {
-        ObjectKey::new("test", "default", name).expect("a key")
-    }
-
-    fn observe(&mut self, name: &str, uid: &str, state: State, last: u8) {
-        self.version += 1;
-        self.writer.apply(Observation {
-            key: Self::key(name),
-            id: name.to_owned(),
-            uid: uid.to_owned(),
-            owner: String::new(),
-            state,
-            version: self.version.to_string().parse().expect("a version"),
-            ip: Some(ip(last)),
-            token: None,
-            require_traffic_auth: false,
-            clash: Clash::NewestServes,
-        });
-    }
-
-    fn delete(&mut self, name: &str) {
-        self.version += 1;
-        let version = self.version.to_string().parse().expect("a version");
-        self.writer.delete(&Self::key(name), Some(version));
-    }
-
-    fn run(&mut self) {
-        self.main_thread.run(&self.envoy);
-    }
-
-    /// Runs until no host waits for its batch. There are no workers, so a barrier is passed as soon as it is raised.
-    fn settle(&mut self) {
-        for _ in 0..10_000 {
-            self.run();
-            let waits = self.main_thread.barrier.is_some()
-                || !self.main_thread.removable.is_empty()
-                || self.main_thread.book.has_vacant();
-            if !waits {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
-        panic!("hosts wait for ever");
-    }
-
-    /// A request wants the host of a sandbox: what it is told in the end.
-    fn want(&self, name: &str) -> Arc<AtomicU64> {
-        let told = Arc::new(AtomicU64::new(0));
-        self.want_by(name, Held(Arc::clone(&told)));
-        told
-    }
-
-    fn want_by(&self, name: &str, held: impl EnvoyHttpFilterScheduler + 'static) {
-        let table = self.shared.reader().pin();
-        let route = table.get(name).expect("in the table");
-        self.shared.want(Want {
-            key: Key::new(route.ip().expect("an address"), 80),
-            identity: route.identity(),
-            id: name.into(),
-            socket: Socket::default(),
-            since: Instant::now(),
-            waker: Waker::new(Box::new(held)),
-        });
-    }
-}
-
-/// Waits for what other threads do.
-fn until(done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !done() {
-        assert!(Instant::now() < deadline, "it never comes");
-        std::thread::park_timeout(Duration::from_millis(1));
-    }
-}
-
-fn ip(last: u8) -> IpAddr {
-    [10, 0, 0, last].into()
-}
-
-const DECIDE_AGAIN: u64 = Answer::DecideAgain as u64;
+use world::*;
 
 #[test]
 fn a_wanted_host_is_added_at_once_and_goes_with_its_sandbox() {
@@ -311,7 +107,7 @@ fn those_who_wait_for_what_is_gone_are_told_also_when_the_change_was_missed() {
     world.want("one");
     world.run();
     let told = world.want("two");
-    world.main_thread.take_wants();
+    world.main_thread.take_messages();
     assert_eq!(told.load(Ordering::Relaxed), 0);
     for state in [State::Paused, State::Running, State::Paused] {
         world.observe("two", "two", state, 2);
@@ -344,7 +140,7 @@ fn who_waits_for_a_host_is_told_that_its_sandbox_is_gone() {
     world.want("one");
     world.run();
     let told = world.want("two");
-    world.main_thread.take_wants();
+    world.main_thread.take_messages();
     assert_eq!(told.load(Ordering::Relaxed), 0);
     world.delete("two");
     world.main_thread.take_changes();
@@ -398,6 +194,187 @@ fn a_sandbox_that_goes_just_as_its_host_is_wanted_leaves_none_behind() {
         world.settle();
         assert_eq!(world.envoy.addresses(), Vec::<String>::new(), "round {round}");
     }
+}
+
+#[test]
+fn a_worker_that_is_seconds_late_ends_all_that_was_to_end_meanwhile() {
+    let mut world = World::with_workers(100, 2);
+    for (name, last) in [("one", 1), ("two", 2), ("three", 3), ("stays", 4)] {
+        world.observe(name, name, State::Running, last);
+        world.want(name);
+    }
+    world.settle();
+    let told = [1, 2, 3, 4].map(|last| world.workers[1].begin(world.host(&format!("10.0.0.{last}:80"))));
+    // The second worker is busy with something.
+    let (go_on, busy) = std::sync::mpsc::channel::<()>();
+    drop(world.workers[1].run(move || busy.recv()));
+    for name in ["one", "two", "three"] {
+        let before = world.envoy.barriers.load(Ordering::Relaxed);
+        world.delete(name);
+        while world.envoy.barriers.load(Ordering::Relaxed) == before {
+            world.run();
+            world.call_workers();
+            // As if it were a second later: nobody waits for the late one any longer.
+            if let Some((since, _)) = &mut world.main_thread.barrier {
+                *since -= BARRIER_LIMIT;
+            }
+        }
+    }
+    assert_eq!(told.each_ref().map(|told| told.load(Ordering::Relaxed)), [0; 4]);
+    go_on.send(()).expect("it is busy");
+    world.settle();
+    until(|| told[..3].iter().all(|told| told.load(Ordering::Relaxed) == END));
+    world.workers[1].run(|| ()).recv().expect("it has done everything");
+    assert_eq!(told[3].load(Ordering::Relaxed), 0, "a request of a sandbox that lives was ended");
+}
+
+#[test]
+fn an_identity_that_gets_another_id_keeps_its_requests_also_when_the_change_was_missed() {
+    for feed in [100, 1] {
+        let mut world = World::with_workers(feed, 1);
+        world.observe("one", "u1", State::Running, 1);
+        world.want("one");
+        world.settle();
+        let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+        world.observe_as("one", "renamed", "u1", State::Running, 1);
+        world.observe_as("one", "renamed-again", "u1", State::Running, 1);
+        world.settle();
+        assert_eq!(
+            (world.envoy.addresses(), told.load(Ordering::Relaxed)),
+            (vec!["10.0.0.1:80".to_owned()], 0)
+        );
+        // It is known by its new ID from now on.
+        world.delete("one");
+        world.settle();
+        until(|| told.load(Ordering::Relaxed) == END);
+        assert!(world.envoy.addresses().is_empty());
+    }
+}
+
+#[test]
+fn requests_that_outlive_their_host_end_also_when_the_end_of_their_sandbox_was_missed() {
+    let mut world = World::with_workers(1, 1);
+    for (name, last) in [("one", 1), ("two", 2)] {
+        world.observe(name, name, State::Running, last);
+        world.want(name);
+    }
+    world.settle();
+    let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+    world.observe("one", "one", State::Paused, 1);
+    world.settle();
+    assert_eq!(world.envoy.addresses(), ["10.0.0.2:80"]);
+    world.observe("two", "two", State::Paused, 2);
+    world.delete("one");
+    world.settle();
+    until(|| told.load(Ordering::Relaxed) == END);
+}
+
+#[test]
+fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
+    let mut world = World::new(10 * MOST_TAKEN);
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    world.settle();
+    let answered = Arc::new(AtomicU64::new(0));
+    struct Counts(Arc<AtomicU64>);
+    impl EnvoyHttpFilterScheduler for Counts {
+        fn commit(&self, _event_id: u64) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    for _ in 0..2 * MOST_TAKEN + 1 {
+        world.want_by("one", Counts(Arc::clone(&answered)));
+    }
+    // Its host is there, so that each is answered when it is taken in.
+    let most = MOST_TAKEN as u64;
+    for expected in [most, 2 * most, 2 * most + 1] {
+        world.run();
+        assert_eq!(answered.load(Ordering::Relaxed), expected);
+    }
+    for round in 0..MOST_TAKEN {
+        let state = if round % 2 == 0 { State::Paused } else { State::Running };
+        world.observe("one", "u1", state, 1);
+    }
+    world.delete("one");
+    world.run();
+    assert!(world.main_thread.ends.is_empty() && world.shared.counts.ended.load(Ordering::Relaxed) == 0);
+    world.settle();
+    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
+    let mut world = World::with_workers(100, 1);
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    world.settle();
+    let host = world.host("10.0.0.1:80");
+    let told = world.workers[0].begin(Arc::clone(&host));
+    // The old one is destroyed before it has heard of this.
+    world.delete("one");
+    let config = UpstreamConfig::parse(b"{}").expect("a config");
+    let reader = world.shared.reader().clone();
+    let (shared, wants) = Shared::new(b"sandbox", config, reader, &world.process);
+    let changes = world.writer.subscribe_where(100, cares(&world.process));
+    world.main_thread = MainThread::new(&shared, wants, changes);
+    (world.shared, world.envoy, world.called) = (shared, Envoy::default(), 0);
+    assert!(host.is_closing(), "nobody goes to the hosts of the old one any more");
+    world.settle();
+    until(|| told.load(Ordering::Relaxed) == END);
+}
+
+#[test]
+fn over_the_cap_on_hosts_unused_ones_go_and_where_all_are_in_use_those_who_wait_are_told() {
+    let mut world = World::configured(1_000, r#"{"max-hosts":3}"#);
+    for last in 1..=6 {
+        world.observe(&format!("s{last}"), &format!("s{last}"), State::Running, last);
+    }
+    for last in 1..=3 {
+        world.want(&format!("s{last}"));
+    }
+    world.settle();
+    let in_use = [1, 2].map(|last| world.host(&format!("10.0.0.{last}:80")));
+    in_use.iter().for_each(|host| host.enter());
+    // The third is not in use, and goes once it has not been used for a while.
+    let waits = world.want("s4");
+    world.settle();
+    assert_eq!(waits.load(Ordering::Relaxed), Answer::NoRoom as u64, "it was used a moment ago");
+    let waits = world.want("s4");
+    world.settle();
+    until(|| waits.load(Ordering::Relaxed) == DECIDE_AGAIN);
+    assert_eq!(world.envoy.addresses(), ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.4:80"]);
+    world.host("10.0.0.4:80").enter();
+    let waits = ["s5", "s6"].map(|name| world.want(name));
+    world.settle();
+    assert_eq!(waits.map(|told| told.load(Ordering::Relaxed)), [Answer::NoRoom as u64; 2]);
+    assert_eq!(world.process.hosts.load(Ordering::Relaxed), 3);
+    world.delete("s1");
+    let waits = world.want("s5");
+    world.settle();
+    until(|| waits.load(Ordering::Relaxed) == DECIDE_AGAIN);
+    let World { main_thread, process, .. } = world;
+    drop(main_thread);
+    assert_eq!(process.hosts.load(Ordering::Relaxed), 0, "a cluster that ends gives its hosts back");
+}
+
+#[test]
+fn a_port_where_nothing_listens_gives_its_host_up_unless_it_is_in_use() {
+    let mut world = World::new(100);
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    world.settle();
+    let host = world.host("10.0.0.1:80");
+    host.enter();
+    world.shared.refused(host.key(), host.identity());
+    world.settle();
+    assert_eq!(world.envoy.addresses().len(), 1, "somebody is served there");
+    host.leave();
+    world.shared.refused(host.key(), host.identity() + 1);
+    world.settle();
+    assert_eq!(world.envoy.addresses().len(), 1, "another identity was refused there");
+    world.shared.refused(host.key(), host.identity());
+    world.settle();
+    assert!(world.envoy.addresses().is_empty());
 }
 
 #[test]

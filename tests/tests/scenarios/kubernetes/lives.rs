@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use sandgate_tests::kubernetes::{ApiServer, Kind, agent_sandbox, kruise, opensandbox};
-use sandgate_tests::{Client, Gateway};
+use sandgate_tests::{Client, Gateway, WebSocket};
 use serde_json::json;
 
-use super::{ask, asks, gateway, one, refusals, refused, sandbox, served};
+use super::{KINDS, a_second_after, ask, asks, gateway, one, refusals, refused, sandbox, served};
+use crate::support::PORT;
 
 /// One sandbox from its creation to its end, asked for in every form that its kind has.
 async fn life(kind: Kind) {
@@ -78,6 +79,59 @@ async fn an_opensandbox_sandbox_is_served_while_it_runs_and_never_else() {
     life(Kind::OpenSandbox).await;
 }
 
+/// A readiness probe that fails for a moment: what is open stays, what is new waits outside, and when the sandbox is ready
+/// again it is the same one.
+#[tokio::test]
+async fn a_websocket_and_a_request_survive_a_readiness_flap_and_new_requests_are_refused_meanwhile() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("flap").await;
+    let providers = KINDS.map(|kind| json!({ "kind": kind.provider(), "namespaces": [namespace] }));
+    let gateway = Gateway::builder().kubernetes(&api.admin_kubeconfig(), &json!(providers)).start().await;
+    for kind in KINDS {
+        let name = format!("{}-{namespace}", kind.provider());
+        let there = sandbox(kind.provider()).await;
+        let object = kind.draft(&api, &namespace, &name).running(there.ip()).create().await;
+        let request = || ask(kind, &namespace, &name);
+        served(&gateway, request, &there).await;
+        let (id, port) = (object.id(), PORT.to_string());
+        let ingress = format!("{id}-{port}");
+        let headers: &[(&str, &str)] = match kind {
+            Kind::OpenKruise => &[("e2b-sandbox-id", &id), ("e2b-sandbox-port", &port)],
+            Kind::OpenSandbox => &[("opensandbox-ingress-to", &ingress)],
+            Kind::AgentSandbox | Kind::AgentSandboxV1Alpha1 => {
+                &[("x-sandbox-id", &name), ("x-sandbox-namespace", &namespace), ("x-sandbox-port", &port)]
+            }
+        };
+        let opened = WebSocket::open(gateway.address(), None, "/ws", headers).await;
+        let mut socket = opened.unwrap_or_else(|error| panic!("{kind:?}: {error}"));
+        assert_eq!(socket.next().await.as_deref(), Some(kind.provider()));
+        let mut client = gateway.client().await;
+        let slow = request().path("/slow");
+        let held = tokio::spawn(async move { client.send(slow).await.expect("an answer") });
+        there.holding(1).await;
+
+        for round in 0..3 {
+            object.become_unready().await;
+            refused(&gateway, request, refusals(kind)[1]).await;
+            let words = format!("{round} not ready");
+            socket.send(&words).await;
+            assert_eq!(socket.next().await, Some(words), "{kind:?}");
+            object.resume(there.ip()).await;
+            let reply = served(&gateway, request, &there).await;
+            assert_eq!(reply.seen("x-sandbox-uid"), [object.uid()]);
+            let words = format!("{round} ready again");
+            socket.send(&words).await;
+            assert_eq!(socket.next().await, Some(words), "{kind:?}");
+        }
+        there.release(1);
+        let reply = held.await.expect("no panic");
+        assert_eq!((reply.status, reply.sandbox().as_str()), (200, kind.provider()));
+
+        object.delete().await;
+        assert_eq!(socket.next().await, None, "{kind:?}: what is deleted is cut off");
+    }
+}
+
 #[tokio::test]
 async fn several_providers_are_served_at_once_and_a_generic_one_reads_what_its_config_says() {
     let api = ApiServer::shared().await;
@@ -130,16 +184,18 @@ async fn several_providers_are_served_at_once_and_a_generic_one_reads_what_its_c
 }
 
 #[tokio::test]
-async fn two_opensandbox_objects_of_one_name_are_both_refused_until_one_of_them_goes() {
+async fn where_the_config_says_refuse_two_objects_of_one_name_are_both_refused_until_one_of_them_goes() {
     let api = ApiServer::shared().await;
     let namespaces = [api.namespace("left").await, api.namespace("right").await];
     let name = format!("same-of-{}", namespaces[0]);
     let (left, right) = (sandbox("left").await, sandbox("right").await);
-    let providers = json!([{ "kind": "opensandbox", "namespaces": namespaces }]);
+    let providers = json!([{ "kind": "opensandbox", "namespaces": namespaces, "clash": "refuse" }]);
     let gateway = Gateway::builder().kubernetes(&api.admin_kubeconfig(), &providers).start().await;
     let request = || ask(Kind::OpenSandbox, "", &name);
-    opensandbox(&api, &namespaces[0], &name).running(left.ip()).create().await;
+    let first = opensandbox(&api, &namespaces[0], &name).running(left.ip()).create().await;
     served(&gateway, request, &left).await;
+    // Of two that were made in one second either may come first, and the ID would be kept for it when it is gone.
+    a_second_after(&first).await;
     let second = opensandbox(&api, &namespaces[1], &name).running(right.ip()).create().await;
     refused(&gateway, request, (502, "sandbox_ambiguous")).await;
     let asked = left.requests();

@@ -2,13 +2,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use sandgate_request::{FilterConfig, UpstreamConfig};
+use sandgate_request::{ConnectionsConfig, FilterConfig, UpstreamConfig};
 use sandgate_watch::Settings;
 use serde_json::{Map, Value, json};
 
 use super::{
-    BOOTSTRAP, CLUSTER, CLUSTERS, FILTER, HCM, LISTENER, MODULE, Render, STAT_PREFIX, shipped,
-    shipped_filter_config,
+    BOOTSTRAP, CLUSTER, CLUSTERS, CONNECTIONS, FILTER, HCM, HEAP, LISTENER, Limits, MODULE, Render, SHARES,
+    STAT_PREFIX, shipped, shipped_filter_config,
 };
 
 fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
@@ -27,6 +27,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         gateway,
         cluster: &NONE,
         access_log: false,
+        limits: Limits { connections: 77, heap: 1 << 30 },
     }
 }
 
@@ -41,12 +42,21 @@ fn every_value_goes_to_its_place_and_the_rest_stays() {
         at(&config, "/admin/address/socket_address"),
         &json!({ "address": "127.0.0.1", "port_value": 0 })
     );
-    for place in [BOOTSTRAP.to_owned(), format!("{HCM}{FILTER}")] {
+    for place in [BOOTSTRAP.to_owned(), SHARES.to_owned(), format!("{HCM}{FILTER}")] {
         assert_eq!(at(&config, &format!("{place}{MODULE}")), "/m/libsandgate.so");
     }
     assert_eq!(at(&config, &format!("{HCM}{FILTER}/filter_config/value")), &filter);
     let settings = at(&config, &format!("{BOOTSTRAP}/extension_config/value"));
-    assert_eq!(settings, &json!({ "max-tombstones": 9, "routes-file": "/r/routes.yaml" }));
+    let own = json!(["127.0.0.1:1234"]);
+    assert_eq!(
+        settings,
+        &json!({ "max-tombstones": 9, "routes-file": "/r/routes.yaml", "own-addresses": own })
+    );
+    assert_eq!((at(&config, CONNECTIONS), at(&config, HEAP)), (&json!(77), &json!(1_u64 << 30)));
+    assert_eq!(
+        at(&config, &format!("{SHARES}/filter_config/value")),
+        &json!({ "connections-per-address": 38 })
+    );
     let mut clusters = at(&shipped(), CLUSTERS).clone();
     for cluster in clusters.as_array_mut().unwrap() {
         *cluster.pointer_mut(&format!("{CLUSTER}{MODULE}")).unwrap() = json!("/m/libsandgate.so");
@@ -62,7 +72,9 @@ fn a_cluster_takes_the_place_of_the_shipped_routes_file() {
         json!({ "kubernetes": { "providers": [{ "kind": "openkruise" }] } }).as_object().unwrap().clone();
     let config = Render { routes: None, ..plain(&filter, &gateway) }.render().unwrap();
     let settings = at(&config, &format!("{BOOTSTRAP}/extension_config/value"));
-    assert_eq!(settings, &Value::Object(gateway));
+    let mut expected = Value::Object(gateway);
+    expected["own-addresses"] = json!(["127.0.0.1:1234"]);
+    assert_eq!(settings, &expected);
     Settings::parse(settings.to_string().as_bytes()).unwrap();
 }
 
@@ -84,6 +96,8 @@ fn the_shipped_config_is_one_the_module_takes() {
     FilterConfig::parse(shipped_filter_config().to_string().as_bytes()).unwrap();
     let settings = at(&shipped, &format!("{BOOTSTRAP}/extension_config/value")).to_string();
     Settings::parse(settings.as_bytes()).unwrap();
+    let shares = at(&shipped, &format!("{SHARES}/filter_config/value")).to_string();
+    ConnectionsConfig::parse(shares.as_bytes()).unwrap();
     assert_eq!(at(&shipped, &format!("{HCM}/stat_prefix")), STAT_PREFIX);
     assert_eq!(at(&shipped, "/static_resources/listeners/0/name"), LISTENER);
 }
@@ -137,4 +151,42 @@ fn with_original_dst_no_cluster_is_the_modules_no_connection_is_reused_and_nothi
         assert_eq!(at(options, "/common_http_protocol_options/max_requests_per_connection"), 1, "{cluster}");
     }
     assert!(!config.to_string().contains("retry_policy") && shipped().to_string().contains("retry_policy"));
+}
+
+/// Each of these, left out, was a way for one client to take the gateway from all others.
+#[test]
+fn the_shipped_config_bounds_what_clients_can_take() {
+    let shipped = shipped();
+    let http2 = at(&shipped, &format!("{HCM}/http2_protocol_options"));
+    assert_eq!(http2["max_concurrent_streams"], 100);
+    let bytes = |value: &Value| value.as_u64().unwrap();
+    assert!(bytes(&http2["initial_stream_window_size"]) <= 256 << 10);
+    assert!(bytes(&http2["initial_connection_window_size"]) <= 8 << 20);
+    assert!(
+        bytes(at(&shipped, "/static_resources/listeners/0/per_connection_buffer_limit_bytes")) <= 64 << 10
+    );
+    for cluster in at(&shipped, CLUSTERS).as_array().unwrap() {
+        assert!(bytes(&cluster["per_connection_buffer_limit_bytes"]) <= 64 << 10, "{cluster}");
+    }
+    for key in
+        ["common_http_protocol_options/idle_timeout", "request_headers_timeout", "stream_flush_timeout"]
+    {
+        assert_ne!(at(&shipped, &format!("{HCM}/{key}")), "0s", "{key}");
+    }
+    assert_eq!(at(&shipped, "/admin/ignore_global_conn_limit"), true);
+}
+
+#[test]
+fn the_gateways_own_addresses_are_those_that_are_known_and_those_that_are_given() {
+    let filter = json!({});
+    let gateway = json!({ "own-addresses": ["[::]:9902"] }).as_object().unwrap().clone();
+    let own = |render: Render<'_>| {
+        let config = render.render().unwrap();
+        at(&config, &format!("{BOOTSTRAP}/extension_config/value/own-addresses")).clone()
+    };
+    assert_eq!(own(plain(&filter, &gateway)), json!(["127.0.0.1:1234", "[::]:9902"]));
+    let chosen_by_envoy = Render { port: 0, ..plain(&filter, &gateway) };
+    assert_eq!(own(chosen_by_envoy), json!(["[::]:9902"]));
+    let both = Render { admin_port: 9901, ..plain(&filter, &gateway) };
+    assert_eq!(own(both), json!(["127.0.0.1:1234", "127.0.0.1:9901", "[::]:9902"]));
 }

@@ -200,3 +200,75 @@ fn the_extension_decides_the_format_of_a_file() {
     fs::write(&path, r#"{"routes": [{"name": "a", "ip": "10.0.0.1"}]}"#).unwrap();
     assert_eq!(read_routes(&path).unwrap().len(), 1);
 }
+
+#[test]
+fn a_state_that_is_none_takes_the_route_out_of_service_and_leaves_a_warning_until_it_is_mended() {
+    let mut s = setup();
+    s.write(A);
+    s.write("routes:\n- { name: a, ip: 10.0.0.1, state: asleep }\n- { name: b, ip: 10.0.0.2, state: odd }\n");
+    let state = |s: &Setup, id: &str| s.reader.get(id).unwrap().state();
+    assert_eq!((state(&s, "default--a"), state(&s, "default--b")), (State::Unknown, State::Unknown));
+    let status = s.loader.status.load();
+    assert_eq!((status.routes, status.error.as_deref()), (2, None));
+    let warning = status.warning.clone().unwrap();
+    assert!(warning.starts_with("2:35: routes[0].state: `asleep` is no state"), "{warning}");
+    assert!(warning.ends_with(", and 1 more"), "{warning}");
+    // A bad file after it changes nothing, the warning neither.
+    s.write("nonsense");
+    assert_eq!(s.loader.status.load().warning.as_ref(), Some(&warning));
+    s.write(A);
+    assert_eq!((state(&s, "default--a"), s.loader.status.load().warning.clone()), (State::Running, None));
+}
+
+/// Lets the next reads fail so, one after the other, and then reads as ever.
+fn fail_reads(s: &mut Setup, failures: impl IntoIterator<Item = i32>) {
+    let mut failures: Vec<i32> = failures.into_iter().collect();
+    failures.reverse();
+    let mut read = std::mem::replace(&mut s.loader.read, Box::new(|_| unreachable!("replaced below")));
+    s.loader.read = Box::new(move |path| match failures.pop() {
+        Some(errno) => Err(std::io::Error::from_raw_os_error(errno).into()),
+        None => read(path),
+    });
+}
+
+const EMFILE: i32 = 24;
+const EIO: i32 = 5;
+const EACCES: i32 = 13;
+const ENOENT: i32 = 2;
+
+#[test]
+fn a_change_that_could_not_be_read_once_is_read_at_the_next_poll_though_nothing_changed_since() {
+    for errno in [EMFILE, EIO, EACCES, ENOENT] {
+        let mut s = setup();
+        s.write(A);
+        fail_reads(&mut s, [errno]);
+        s.write(B);
+        assert!(s.error().starts_with("cannot be read: "), "{}", s.error());
+        assert_eq!(s.ip("default--a").as_deref(), Some("10.0.0.1"), "the last good table serves");
+        s.loader.look(Look::Briefly);
+        assert_eq!((s.ip("default--a"), s.ip("default--b").as_deref()), (None, Some("10.0.0.2")));
+        assert_eq!(s.error(), "");
+    }
+}
+
+#[test]
+fn a_trouble_that_lasts_is_told_once_and_another_one_again() {
+    let mut s = setup();
+    s.write(A);
+    fail_reads(&mut s, [EIO, EIO, EIO, EACCES, EACCES]);
+    s.write(B);
+    for _ in 0..4 {
+        s.loader.look(Look::Briefly);
+    }
+    assert_eq!((s.loader.status.load().loads_failed, s.loader.status.load().generation), (2, 1));
+    s.loader.look(Look::Briefly);
+    assert_eq!((s.error().as_str(), s.ip("default--b").as_deref()), ("", Some("10.0.0.2")));
+}
+
+#[test]
+fn a_file_that_was_read_is_not_read_again_until_its_metadata_changes() {
+    let mut s = setup();
+    s.write(A).write("nonsense");
+    s.loader.read = Box::new(|_| panic!("read without need"));
+    s.loader.look(Look::Briefly);
+}

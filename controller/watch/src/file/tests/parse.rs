@@ -106,14 +106,10 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "routes:\n- name: a\n  adress: 10.0.0.1\n",
         "3:3: routes[0]: unknown key `adress`, expected name, namespace, id, uid, ip, state, owner, access-token, \
-         require-traffic-auth",
+         secure-access-token, require-traffic-auth",
     ),
     ("routes: [{ name: a }]", "1:18: routes[0]: a running sandbox needs the key `ip`"),
     ("routes: [{ name: a, state: running }]", "1:28: routes[0]: a running sandbox needs the key `ip`"),
-    (
-        "routes: [{ name: a, state: Running }]",
-        "1:28: routes[0].state: expected creating, available, running, paused or dead",
-    ),
     (
         "routes: [{ name: a, ip: localhost }]",
         "1:25: routes[0].ip: expected an IPv4 or IPv6 address without a port",
@@ -143,6 +139,10 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "routes: [{ name: a, access-token: '' }]",
         "1:35: routes[0].access-token: expected 1 to 4096 visible ASCII characters",
+    ),
+    (
+        "routes: [{ name: a, access-token: x, secure-access-token: y }]",
+        "1:59: routes[0].secure-access-token: expected this or `access-token`, found both",
     ),
     (
         "routes: [{ name: a, require-traffic-auth: yes }]",
@@ -296,12 +296,54 @@ fn a_small_file_cannot_grow_into_a_large_one() {
     );
 }
 
+/// What is odd about a file that is good.
+fn doubts(content: &str, format: Format) -> Vec<String> {
+    let version = Version::from(NonZeroU64::MIN);
+    let (_, doubts) = parse_at_most(usize::MAX, content.as_bytes(), format, &version).unwrap();
+    let told = doubts.first.iter().map(|doubt| {
+        let place = doubt.place.unwrap_or_else(|| panic!("no place: {}", doubt.text));
+        format!("{}:{}: {}", place.line, place.column, doubt.text)
+    });
+    told.collect()
+}
+
+#[test]
+fn a_state_that_is_none_makes_a_route_that_is_known_and_not_served_and_is_named_with_its_place() {
+    let text = "routes:\n- name: a\n  ip: 10.0.0.1\n- name: b\n  ip: 10.0.0.2\n  state: Asleep\n";
+    assert_eq!(yaml(text).iter().map(|one| one.state).collect::<Vec<_>>(), [State::Running, State::Unknown]);
+    let expected = "routes[1].state: `Asleep` is no state, so the route is known and not served; expected creating, \
+                    available, running, paused, unknown or dead";
+    assert_eq!(doubts(text, Format::Yaml), [format!("6:10: {expected}")]);
+    let text = "{\"routes\": [{\"name\": \"a\", \"state\": \"paused\"},\n {\"name\": \"b\", \"state\": \"Asleep\"}]}";
+    assert_eq!(json(text)[1].state, State::Unknown);
+    assert_eq!(doubts(text, Format::Json), [format!("2:25: {expected}")]);
+    for state in ["creating", "available", "paused", "unknown", "dead"] {
+        assert_eq!(doubts(&format!("routes: [{{ name: a, state: {state} }}]"), Format::Yaml), [""; 0]);
+    }
+    // What is no text is a mistake all the same.
+    assert!(parse(b"routes: [{ name: a, state: 7 }]", Format::Yaml).is_err());
+}
+
+#[test]
+fn a_token_in_the_place_of_a_state_is_not_shown_and_a_flood_of_odd_states_is_cut_short() {
+    for word in ["hunter2.Zq8-secret", "'a b'", "''", &"x".repeat(33)] {
+        let told = doubts(&format!("routes: [{{ name: a, state: {word} }}]"), Format::Yaml);
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains(": this is no state"), "{told:?}");
+    }
+    let many: String = (0..1000).map(|n| format!("- {{ name: n{n}, state: odd }}\n")).collect();
+    let version = Version::from(NonZeroU64::MIN);
+    let text = format!("routes:\n{many}");
+    let (all, doubts) = parse_at_most(usize::MAX, text.as_bytes(), Format::Yaml, &version).unwrap();
+    assert_eq!((all.len(), doubts.count, doubts.first.len()), (1000, 1000, 8));
+}
+
 #[test]
 fn one_route_too_many_is_refused() {
     let text =
         "routes:\n- { name: a, state: dead }\n- { name: b, state: dead }\n- { name: c, state: dead }\n";
     let at_most = |max| parse_at_most(max, text.as_bytes(), Format::Yaml, &Version::from(NonZeroU64::MIN));
-    assert_eq!(at_most(3).map(|all| all.len()).unwrap(), 3);
+    assert_eq!(at_most(3).map(|(all, _)| all.len()).unwrap(), 3);
     let error = at_most(2).unwrap_err();
     assert!(error.to_string().ends_with(": routes: expected at most 2 routes"), "{error}");
 }

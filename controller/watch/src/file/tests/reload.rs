@@ -257,3 +257,60 @@ async fn the_status_is_shared_with_other_threads() {
     tokio::time::timeout(PATIENCE, ready.notified()).await.unwrap();
     assert_eq!((status.load().generation, status.load().routes, reader.is_ready()), (1, 1, true));
 }
+
+#[tokio::test]
+async fn a_source_reads_at_the_next_poll_what_it_could_not_read_when_it_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("routes.yaml");
+    fs::write(&path, one("a")).unwrap();
+    let (writer, reader) = RouteTable::new(Limits::default());
+    let (tell, mut status) = watch::channel(None);
+    let mut source =
+        FileSource::new(&path, writer).on_status(move |status| drop(tell.send(Some(status.clone()))));
+    // No event helps: what is read is read because it is looked for again.
+    (source.poll, source.watching) = (Duration::from_millis(5), false);
+    {
+        let mut loader = super::super::lock(&source.loader);
+        let mut read =
+            std::mem::replace(&mut loader.read, Box::new(|_| unreachable!("replaced in the next line")));
+        let mut failures = 3;
+        loader.read = Box::new(move |path| {
+            failures -= 1;
+            if failures >= 0 {
+                return Err(std::io::Error::from_raw_os_error(24).into());
+            }
+            read(path)
+        });
+    }
+    let task = tokio::spawn(source.run());
+    let loaded = status.wait_for(|status| status.as_ref().is_some_and(|status| status.generation == 1));
+    tokio::time::timeout(PATIENCE, loaded).await.expect("it is loaded").unwrap();
+    assert!(reader.get("default--a").is_some());
+    task.abort();
+}
+
+#[tokio::test]
+async fn a_source_that_is_run_again_goes_on_with_the_table_and_the_numbers_of_the_run_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("routes.yaml");
+    fs::write(&path, one("a")).unwrap();
+    let (writer, reader) = RouteTable::new(Limits::default());
+    let (tell, mut status) = watch::channel(None);
+    let source =
+        FileSource::new(&path, writer).on_status(move |status| drop(tell.send(Some(status.clone()))));
+    let mut identity = None;
+    for (generation, name) in [(1, "b"), (2, "c"), (3, "d")] {
+        let text = format!("routes: [{{ name: a, ip: 127.0.0.1 }}, {{ name: {name}, ip: 127.0.0.2 }}]");
+        fs::write(&path, text).unwrap();
+        let task = tokio::spawn(source.clone().run());
+        let loaded =
+            status.wait_for(|status| status.as_ref().is_some_and(|status| status.generation == generation));
+        tokio::time::timeout(PATIENCE, loaded).await.expect("it is loaded").unwrap();
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        let kept = reader.get("default--a").expect("the table is kept").identity();
+        assert_eq!(*identity.get_or_insert(kept), kept, "nothing of it was begun anew");
+        assert!(reader.get(&format!("default--{name}")).is_some());
+        assert_eq!(reader.counts().routes, 2);
+    }
+}

@@ -45,6 +45,7 @@ fn schema_and_parser_agree() {
         json!({ "routes": [{ "name": "a", "state": "running" }] }),
         json!({ "routes": [{ "name": "a", "state": "dead" }] }),
         json!({ "routes": [{ "ip": "10.0.0.1" }] }),
+        json!({ "routes": [{ "name": "a", "ip": "10.0.0.1", "access-token": "x", "secure-access-token": "x" }] }),
         json!({ "routes": [{}] }),
         json!({ "routes": ["a"] }),
         json!({ "routes": [null] }),

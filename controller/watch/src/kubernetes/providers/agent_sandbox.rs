@@ -7,19 +7,25 @@
 //! 3. Ready with a pod's address → running, or available while it is in a warm pool
 //! 4. `spec.operatingMode` is Suspended → paused; the condition Suspended may linger and is not asked
 //! 5. Finished, or not ready because of PodFailed, PodSucceeded or SandboxExpired → dead
-//! 6. else creating
+//! 6. `spec.operatingMode` is not known → unknown
+//! 7. else creating
 //!
 //! A warm pool marks its sandboxes with a label, on the Sandbox itself and through its template on the pod; the claim
 //! that adopts one takes the label off the Sandbox first. So the Sandbox's own label is what counts, and its presence
 //! is enough.
+//!
+//! OpenSandbox can work with these objects too. Where it has closed one with a token for its secure access, the token is
+//! asked for here as on its own objects.
 
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, State};
+use sandgate_routes::{Clash, State, TokenKind};
 use serde::Deserialize;
 
 use super::decode::{Keep, Text, decode, kept, object};
-use super::observe::{Condition, Findings, Metadata, address, is_past, is_true, reason_of, time};
+use super::observe::{
+    Condition, Findings, Metadata, SECURE_ACCESS, address, is_past, is_true, reason_of, secure_access, time,
+};
 use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 
 #[cfg(test)]
@@ -30,10 +36,12 @@ pub(super) const NAME: &str = "agent-sandbox";
 
 struct AgentSandbox {
     resource: Resource,
+    clash: Clash,
 }
 
-pub(super) fn provider() -> Box<dyn Provider> {
+pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(AgentSandbox {
+        clash,
         resource: Resource {
             group: "agents.x-k8s.io".to_owned(),
             version: "v1beta1".to_owned(),
@@ -47,7 +55,7 @@ pub(super) fn provider() -> Box<dyn Provider> {
 #[serde(default)]
 struct Sandbox<'a> {
     #[serde(borrow, deserialize_with = "object")]
-    metadata: Metadata<'a, Labels<'a>>,
+    metadata: Metadata<'a, Labels<'a>, Annotations<'a>>,
     #[serde(borrow, deserialize_with = "object")]
     spec: Spec<'a>,
     #[serde(borrow, deserialize_with = "object")]
@@ -59,6 +67,13 @@ struct Sandbox<'a> {
 struct Labels<'a> {
     #[serde(borrow, rename = "agents.x-k8s.io/warm-pool-sandbox")]
     warm_pool: Option<Text<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Annotations<'a> {
+    #[serde(borrow, rename = "opensandbox.io/secure-access-token")]
+    token: Option<Text<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -94,6 +109,14 @@ impl Provider for AgentSandbox {
         &self.resource
     }
 
+    fn clash(&self) -> Clash {
+        self.clash
+    }
+
+    fn token_kind(&self) -> TokenKind {
+        TokenKind::SecureAccess
+    }
+
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let sandbox: Sandbox<'_> = decode(object)?;
         let head = sandbox.metadata.head()?;
@@ -106,9 +129,10 @@ impl Provider for AgentSandbox {
             owner: String::new(),
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
             ip,
-            token: None,
+            ip_is_claimed: false,
+            token: secure_access(SECURE_ACCESS, sandbox.metadata.annotations.token.as_deref())?,
             require_traffic_auth: false,
-            clash: Clash::NewestServes,
+            clash: self.clash,
             ends,
         };
         head.projection(NAME, findings, now)
@@ -129,6 +153,8 @@ impl Sandbox<'_> {
             || matches!(reason_of(conditions, "Ready"), "PodFailed" | "PodSucceeded" | "SandboxExpired")
         {
             State::Dead
+        } else if !matches!(self.spec.operating_mode.as_deref(), None | Some("" | "Running")) {
+            State::Unknown
         } else {
             State::Creating
         }

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use sandgate_routes::Clash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -42,7 +43,9 @@ pub type ProviderConfig = Strict<RawProvider>;
     "else" = { "properties": {
         "name": false, "resource": false, "id": false, "ip": false, "token": false, "owner": false,
         "traffic-auth": false, "dead-at": false, "states": false, "default-state": false
-    } },
+    },
+    "if": { "properties": { "kind": { "enum": ["openkruise", "agent-sandbox"] } } },
+    "then": { "properties": { "any-address": { "const": false } } } },
 ))]
 pub struct RawProvider {
     /// Which provider reads the objects.
@@ -55,6 +58,16 @@ pub struct RawProvider {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String")]
     pub label_selector: Option<String>,
+    /// What becomes of an ID that two objects claim. `rank` serves one of them, the same at every gateway: the object's own
+    /// `namespace--name` before an ID by label, then the older object. `refuse` serves none while there are two.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawClash", extend("default" = "rank"))]
+    pub(super) clash: Option<RawClash>,
+    /// Dangerous. Serve objects whose address their owner writes (opensandbox; generic with an `ip` outside of `status`)
+    /// though no `pod-ranges` are given: whoever may write one leads its ID to any private address that the gateway reaches.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "bool", extend("default" = false))]
+    pub(super) any_address: Option<bool>,
     /// Generic only: the provider's name in object keys, logs and metrics.
     #[serde(default, deserialize_with = "given")]
     #[schemars(
@@ -104,12 +117,46 @@ pub struct RawProvider {
 
 const GENERIC: &str = "generic";
 
+/// How clashes are settled.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(super) enum RawClash {
+    #[default]
+    Rank,
+    Refuse,
+}
+
+impl From<RawClash> for Clash {
+    fn from(raw: RawClash) -> Self {
+        match raw {
+            RawClash::Rank => Self::Rank,
+            RawClash::Refuse => Self::Refuse,
+        }
+    }
+}
+
 impl Strict<RawProvider> {
     /// Checks the config and makes the provider. The common keys (`namespaces`, `label-selector`) are for the caller.
     ///
     /// # Errors
     /// The first key that is wrong.
     pub fn build(self) -> Result<Box<dyn Provider>, ProviderError> {
+        let any_address = self.any_address();
+        let provider = self.provider()?;
+        if any_address && !provider.address_is_claimed() {
+            let reason = "only where owners write the address: opensandbox, or generic with an `ip` outside of `status`";
+            return Err(ProviderError::new("any-address", reason));
+        }
+        Ok(provider)
+    }
+
+    /// Whether addresses that owners write are to be believed without ranges.
+    pub fn any_address(&self) -> bool {
+        self.0.any_address.unwrap_or_default()
+    }
+
+    fn provider(self) -> Result<Box<dyn Provider>, ProviderError> {
         let raw = self.0;
         if raw.kind.0 == GENERIC {
             return Generic::build(raw).map(|provider| Box::new(provider) as Box<dyn Provider>);
@@ -133,7 +180,8 @@ impl Strict<RawProvider> {
             ));
         }
         let known = BUILT_IN.iter().find(|(name, _)| *name == raw.kind.0);
-        known.map(|(_, provider)| provider()).ok_or_else(|| ProviderError::new("kind", "unknown"))
+        let clash = raw.clash.unwrap_or_default().into();
+        known.map(|(_, provider)| provider(clash)).ok_or_else(|| ProviderError::new("kind", "unknown"))
     }
 
     /// The provider's name, if it has one.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use sandgate_routes::State;
+use sandgate_routes::{MAX_TOKEN, State, TokenKind};
 use serde_json::{Value, json};
 
 use crate::kubernetes::provider::{Projection, Provider, Unreadable};
@@ -81,4 +81,27 @@ impl Object {
             Err(error) => panic!("{error} in {}", self.0),
         }
     }
+}
+
+/// That a provider reads OpenSandbox's secure access as OpenSandbox does.
+pub(super) fn assert_reads_secure_access(running: &Object, provider: &dyn Provider) {
+    const KEY: &str = "opensandbox.io/secure-access-token";
+    let token =
+        |text: &str| running.clone().annotation(KEY, text).seen_by(provider).unwrap().observation.token;
+    for text in ["s3cret", " s3cret", "s3cret\n", "\t\u{a0}s3cret \r\n"] {
+        let found = token(text).unwrap_or_else(|| panic!("{text:?} is a token"));
+        assert!(found.matches(b"s3cret"), "{text:?}");
+        assert_eq!(found.kind(), TokenKind::SecureAccess, "the owner has closed it");
+    }
+    assert!(token("two words").unwrap().matches(b"two words"), "only the ends are trimmed");
+    // Not closed, to OpenSandbox too.
+    for text in ["", " ", "\t\n"] {
+        assert!(token(text).is_none(), "{text:?}");
+    }
+    assert!(running.seen_by(provider).unwrap().observation.token.is_none());
+    // What cannot be compared is not served at all.
+    let long = "x".repeat(MAX_TOKEN);
+    assert!(token(&format!(" {long} ")).unwrap().matches(long.as_bytes()));
+    let error = running.clone().annotation(KEY, format!("{long}x")).seen_by(provider).unwrap_err();
+    assert!(error.path.contains(KEY) && !error.to_string().contains("xx"), "{error}");
 }

@@ -10,7 +10,7 @@ use sandgate_routes::{Clash, Secret, State};
 
 use super::BUILT_IN;
 use super::config::{ProviderError, RawProvider, Strict};
-use super::observe::{Findings, Head, address, id, is_past, owner, time, token};
+use super::observe::{Findings, Head, address, created, id, is_past, owner, time, token};
 use crate::file::PROVIDER as FILE;
 use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 
@@ -30,7 +30,7 @@ pub(super) struct Generic {
     name: String,
     resource: Resource,
     plan: Plan,
-    head: [Field; 5],
+    head: [Field; 6],
     id: Vec<Field>,
     ip: Vec<Field>,
     token: Vec<Field>,
@@ -39,6 +39,7 @@ pub(super) struct Generic {
     traffic_auth: Option<Condition>,
     rules: Vec<Rule>,
     default_state: State,
+    clash: Clash,
 }
 
 /// A path and where its value is put.
@@ -60,11 +61,12 @@ struct Rule {
     state: State,
 }
 
-const HEAD: [&str; 5] = [
+const HEAD: [&str; 6] = [
     "metadata.namespace",
     "metadata.name",
     "metadata.uid",
     "metadata.resourceVersion",
+    "metadata.creationTimestamp",
     "metadata.deletionTimestamp",
 ];
 
@@ -107,6 +109,7 @@ impl Generic {
             traffic_auth,
             rules,
             default_state,
+            clash: raw.clash.unwrap_or_default().into(),
         })
     }
 }
@@ -222,14 +225,24 @@ impl Provider for Generic {
         &self.resource
     }
 
+    fn clash(&self) -> Clash {
+        self.clash
+    }
+
+    /// Only a status is a controller's word; labels, annotations and the spec are written by whoever made the object.
+    fn address_is_claimed(&self) -> bool {
+        self.ip.iter().any(|field| !field.path.as_str().starts_with("status."))
+    }
+
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let found = self.plan.read(object)?;
-        let [namespace, name, uid, version, deleting] = &self.head;
+        let [namespace, name, uid, version, made, deleting] = &self.head;
         let head = Head {
             namespace: namespace.text(&found)?.unwrap_or_default(),
             name: name.text(&found)?.unwrap_or_default(),
             uid: uid.text(&found)?.unwrap_or_default(),
             version: version.text(&found)?.unwrap_or_default(),
+            created: created(made.text(&found)?)?,
             deleting: found[deleting.slot] != Found::Missing,
         }
         .checked()?;
@@ -262,9 +275,10 @@ impl Provider for Generic {
             owner: owner.unwrap_or_default(),
             state,
             ip,
+            ip_is_claimed: self.address_is_claimed(),
             token,
             require_traffic_auth,
-            clash: Clash::NewestServes,
+            clash: self.clash,
             ends,
         };
         head.projection(&self.name, findings, now)

@@ -13,6 +13,9 @@ use serde::de::IgnoredAny;
 use super::decode::{Keep, Text, object};
 use crate::kubernetes::provider::{Projection, Unreadable};
 
+/// Where OpenSandbox puts the token of its secure access, on the objects of either provider that it works with.
+pub(super) const SECURE_ACCESS: &str = r#"metadata.annotations["opensandbox.io/secure-access-token"]"#;
+
 /// Longest date-time: far more than RFC 3339 needs.
 const MAX_TIME: usize = 64;
 
@@ -28,6 +31,8 @@ pub(super) struct Metadata<'a, L = IgnoredAny, A = IgnoredAny, O = IgnoredAny> {
     uid: Option<Text<'a>>,
     #[serde(borrow)]
     resource_version: Option<Text<'a>>,
+    #[serde(borrow)]
+    creation_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
     deletion_timestamp: Option<Text<'a>>,
     #[serde(deserialize_with = "object", bound(deserialize = "L: Default + Deserialize<'de>"))]
@@ -45,6 +50,7 @@ impl<L, A, O> Metadata<'_, L, A, O> {
             name: self.name.as_deref().unwrap_or_default(),
             uid: self.uid.as_deref().unwrap_or_default(),
             version: self.resource_version.as_deref().unwrap_or_default(),
+            created: created(self.creation_timestamp.as_deref())?,
             deleting: self.deletion_timestamp.is_some(),
         }
         .checked()
@@ -58,6 +64,8 @@ pub(super) struct Head<'a> {
     pub(super) name: &'a str,
     pub(super) uid: &'a str,
     pub(super) version: &'a str,
+    /// When it was made, in seconds since 1970.
+    pub(super) created: Option<u64>,
     /// Whether it is being deleted.
     pub(super) deleting: bool,
 }
@@ -68,6 +76,8 @@ pub(super) struct Findings {
     pub(super) owner: String,
     pub(super) state: State,
     pub(super) ip: Option<IpAddr>,
+    /// Whether the address is the word of the object's owner.
+    pub(super) ip_is_claimed: bool,
     pub(super) token: Option<Secret>,
     pub(super) require_traffic_auth: bool,
     /// What becomes of an ID that two objects claim.
@@ -132,6 +142,8 @@ impl Head<'_> {
                 token: findings.token,
                 require_traffic_auth: findings.require_traffic_auth,
                 clash: findings.clash,
+                created: self.created,
+                ip_is_claimed: findings.ip_is_claimed,
             },
             dead_at,
         })
@@ -160,6 +172,16 @@ pub(super) fn token(path: &str, text: Option<&str>) -> Result<Option<Secret>, Un
         None | Some("") => Ok(None),
         Some(text) if text.len() <= MAX_TOKEN => Ok(Some(Secret::new(text))),
         Some(_) => Err(Unreadable::new(path, format!("expected at most {MAX_TOKEN} bytes"))),
+    }
+}
+
+/// A token of OpenSandbox's secure access, without white space at either end, as OpenSandbox reads it. Nothing if no more
+/// is left: such a sandbox is not closed.
+pub(super) fn secure_access(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
+    match text.map_or("", str::trim) {
+        "" => Ok(None),
+        text if text.len() <= MAX_TOKEN => Ok(Some(Secret::secure_access(text))),
+        _ => Err(Unreadable::new(path, format!("expected at most {MAX_TOKEN} bytes"))),
     }
 }
 
@@ -194,6 +216,12 @@ pub(super) fn time(path: &str, text: Option<&str>) -> Result<Option<SystemTime>,
         },
         Some(_) => Err(Unreadable::new(path, "expected a date-time as in RFC 3339")),
     }
+}
+
+/// What `metadata.creationTimestamp` says, in seconds since 1970: it ranks the objects that claim one ID.
+pub(super) fn created(text: Option<&str>) -> Result<Option<u64>, Unreadable> {
+    let time = time("metadata.creationTimestamp", text)?;
+    Ok(time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).map(|since| since.as_secs()))
 }
 
 /// Whether an object that ends at a time has ended.

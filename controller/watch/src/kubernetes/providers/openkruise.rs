@@ -7,8 +7,12 @@
 //! 4. phase Succeeded, Failed or Terminating → dead
 //! 5. no `status.podInfo.podIP` → creating
 //! 6. the controller is a SandboxSet: Ready → available, else creating
-//! 7. phase Running: `spec.paused` → paused; Ready → running; else dead
-//! 8. any other phase → paused
+//! 7. phase Running: `spec.paused` → paused; Ready → running; else creating
+//! 8. phase Paused, Resuming, Upgrading, Recycling or none yet → paused
+//! 9. a phase that is not known → unknown
+//!
+//! Not ready is not dead. A claimed sandbox whose readiness probe fails for a moment is not served, but it keeps its
+//! identity and its open streams, as a paused one does. (OpenKruise's own gateway takes it for dead.)
 
 use std::time::SystemTime;
 
@@ -32,10 +36,12 @@ const OWNER: &str = r#"metadata.annotations["agents.kruise.io/owner"]"#;
 
 struct OpenKruise {
     resource: Resource,
+    clash: Clash,
 }
 
-pub(super) fn provider() -> Box<dyn Provider> {
+pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(OpenKruise {
+        clash,
         resource: Resource {
             group: "agents.kruise.io".to_owned(),
             version: "v1alpha1".to_owned(),
@@ -134,6 +140,10 @@ impl Provider for OpenKruise {
         &self.resource
     }
 
+    fn clash(&self) -> Clash {
+        self.clash
+    }
+
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let sandbox: Sandbox<'_> = decode(object)?;
         let head = sandbox.metadata.head()?;
@@ -150,9 +160,10 @@ impl Provider for OpenKruise {
             owner: owner(OWNER, annotations.owner.as_deref())?,
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
             ip,
+            ip_is_claimed: false,
             token,
             require_traffic_auth: annotations.enable_jwt_auth.as_deref() == Some("true"),
-            clash: Clash::NewestServes,
+            clash: self.clash,
             ends,
         };
         head.projection(NAME, findings, now)
@@ -178,8 +189,9 @@ impl Sandbox<'_> {
             }
             "Running" if self.spec.paused == Some(true) => State::Paused,
             "Running" if ready => State::Running,
-            "Running" => State::Dead,
-            _ => State::Paused,
+            "Running" => State::Creating,
+            "Paused" | "Resuming" | "Upgrading" | "Recycling" | "" => State::Paused,
+            _ => State::Unknown,
         }
     }
 

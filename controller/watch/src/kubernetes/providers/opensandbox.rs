@@ -1,23 +1,29 @@
 //! OpenSandbox: `BatchSandbox` of `sandbox.opensandbox.io/v1alpha1`.
 //!
-//! The ID is the object's name, in all namespaces at once: while two objects claim one, neither may be served. The
-//! states, first match wins:
+//! The ID is the object's name, in all namespaces at once. The states, first match wins:
 //! 1. being deleted → dead
 //! 2. `spec.expireTime` is past → dead
 //! 3. phase Failed → dead
 //! 4. phase Paused or Pausing → paused
-//! 5. `status.ready` is at least 1, with an endpoint → running
-//! 6. else creating
+//! 5. a phase that is not known (Pending, Succeed, Resuming and none at all are) → unknown
+//! 6. `status.ready` is at least 1, with an endpoint → running
+//! 7. else creating
+//!
+//! The address is the first of the annotation `endpoints`. Whoever may write the object may write that, and nothing else in
+//! it says better: `status` has counts only, and `alloc-status`, which names the pods of a pool, is an annotation too. To
+//! know the pod's own address the gateway would have to read pods, which is a right over every tenant's pod that it does
+//! not ask for. So the address counts as the tenant's word: it must be in the pod ranges, and the table refuses it where
+//! another sandbox that lives has it.
 
 use std::fmt;
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, State};
+use sandgate_routes::{Clash, State, TokenKind};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::decode::{Text, decode, object};
-use super::observe::{Findings, Metadata, address, id, is_past, time, token};
+use super::observe::{Findings, Metadata, SECURE_ACCESS, address, id, is_past, secure_access, time};
 use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 
 #[cfg(test)]
@@ -27,14 +33,15 @@ pub(super) mod tests;
 pub(super) const NAME: &str = "opensandbox";
 
 const ENDPOINTS: &str = r#"metadata.annotations["sandbox.opensandbox.io/endpoints"]"#;
-const TOKEN: &str = r#"metadata.annotations["opensandbox.io/secure-access-token"]"#;
 
 struct OpenSandbox {
     resource: Resource,
+    clash: Clash,
 }
 
-pub(super) fn provider() -> Box<dyn Provider> {
+pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(OpenSandbox {
+        clash,
         resource: Resource {
             group: "sandbox.opensandbox.io".to_owned(),
             version: "v1alpha1".to_owned(),
@@ -88,6 +95,18 @@ impl Provider for OpenSandbox {
         &self.resource
     }
 
+    fn clash(&self) -> Clash {
+        self.clash
+    }
+
+    fn token_kind(&self) -> TokenKind {
+        TokenKind::SecureAccess
+    }
+
+    fn address_is_claimed(&self) -> bool {
+        true
+    }
+
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let sandbox: BatchSandbox<'_> = decode(object)?;
         let head = sandbox.metadata.head()?;
@@ -100,9 +119,10 @@ impl Provider for OpenSandbox {
             owner: String::new(),
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
             ip,
-            token: token(TOKEN, annotations.token.as_deref())?,
+            ip_is_claimed: self.address_is_claimed(),
+            token: secure_access(SECURE_ACCESS, annotations.token.as_deref())?,
             require_traffic_auth: false,
-            clash: Clash::Refuse,
+            clash: self.clash,
             ends,
         };
         head.projection(NAME, findings, now)
@@ -115,6 +135,7 @@ impl BatchSandbox<'_> {
             _ if ended => State::Dead,
             "Failed" => State::Dead,
             "Paused" | "Pausing" => State::Paused,
+            phase if !matches!(phase, "Pending" | "Succeed" | "Resuming" | "") => State::Unknown,
             _ if has_ip && self.status.ready.unwrap_or_default() >= 1 => State::Running,
             _ => State::Creating,
         }

@@ -54,7 +54,9 @@ impl Provider for Boxes {
                 ip: Some(ip),
                 token: None,
                 require_traffic_auth: false,
-                clash: Clash::NewestServes,
+                clash: Clash::Rank,
+                created: None,
+                ip_is_claimed: false,
             },
             dead_at: object.until.map(|millis| UNIX_EPOCH + Duration::from_millis(millis)),
         })

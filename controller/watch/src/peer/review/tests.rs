@@ -1,5 +1,6 @@
 //! Against an API server of our own that answers TokenReviews as it is told to.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,9 +14,12 @@ use tempfile::{TempDir, tempdir};
 use tokio::net::TcpListener;
 
 use super::{Reviewer, Standing};
+use crate::peer::tests::fixture::eventually;
 use crate::settings::TokenReviewSettings;
 
 const PUSHER: &str = "system:serviceaccount:sandgate:manager";
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const THERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 struct Api {
     asked: Arc<AtomicUsize>,
@@ -32,6 +36,7 @@ async fn answer(State(asked): State<Arc<AtomicUsize>>, body: Bytes) -> Response 
     assert_eq!(question["kind"], "TokenReview");
     assert_eq!(question["spec"]["audiences"], json!(["sandgate"]));
     let status = match question["spec"]["token"].as_str().unwrap() {
+        token if token.starts_with("hang") => std::future::pending().await,
         "good" => status(PUSHER, &["sandgate"]),
         "another" => status("system:serviceaccount:default:default", &["sandgate"]),
         "elsewhere" => status(PUSHER, &["https://kubernetes.default.svc"]),
@@ -84,11 +89,11 @@ impl Api {
 async fn a_token_is_good_for_our_audience_and_our_subjects_only() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
-    assert_eq!(reviewer.review(b"good").await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
     for token in ["another", "elsewhere", "old-server", "odd", "made up"] {
-        assert_eq!(reviewer.review(token.as_bytes()).await, Standing::Bad, "{token}");
+        assert_eq!(reviewer.review(token.as_bytes(), HERE).await, Standing::Bad, "{token}");
     }
-    assert_eq!(reviewer.review(b"trouble").await, Standing::Unknown);
+    assert_eq!(reviewer.review(b"trouble", HERE).await, Standing::Unknown);
 }
 
 #[tokio::test]
@@ -96,12 +101,12 @@ async fn answers_are_remembered_and_trouble_is_not() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
     for _ in 0..5 {
-        assert_eq!(reviewer.review(b"good").await, Standing::Good);
-        assert_eq!(reviewer.review(b"bad").await, Standing::Bad);
+        assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+        assert_eq!(reviewer.review(b"bad", HERE).await, Standing::Bad);
     }
     assert_eq!(api.asked(), 2);
     for _ in 0..2 {
-        assert_eq!(reviewer.review(b"trouble").await, Standing::Unknown);
+        assert_eq!(reviewer.review(b"trouble", HERE).await, Standing::Unknown);
     }
     assert_eq!(api.asked(), 4);
 }
@@ -136,13 +141,50 @@ fn as_many_tokens_are_remembered_as_there_is_room_for() {
 async fn strangers_do_not_push_good_tokens_out() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
-    assert_eq!(reviewer.review(b"good").await, Standing::Good);
-    for number in 0..2000 {
-        assert_eq!(reviewer.review(format!("made up {number}").as_bytes()).await, Standing::Bad);
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    for number in 0..2000_u32 {
+        let source = IpAddr::V4((0x0b00_0000 + number).into());
+        assert_eq!(reviewer.review(format!("made up {number}").as_bytes(), source).await, Standing::Bad);
     }
     let before = api.asked();
-    assert_eq!(reviewer.review(b"good").await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
     assert_eq!(api.asked(), before);
+}
+
+#[tokio::test]
+async fn unknown_tokens_of_one_source_do_not_use_up_the_questions_of_the_others() {
+    let api = Api::start().await;
+    let reviewer = Arc::new(api.reviewer());
+    let flood: Vec<_> = (0..50)
+        .map(|number| {
+            let reviewer = Arc::clone(&reviewer);
+            tokio::spawn(async move { reviewer.review(format!("hang {number}").as_bytes(), HERE).await })
+        })
+        .collect();
+    eventually(|| (api.asked() == super::PER_SOURCE).then_some(())).await;
+    assert_eq!(reviewer.review(b"good", THERE).await, Standing::Good);
+    assert_eq!(api.asked(), super::PER_SOURCE + 1);
+    flood.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn a_source_of_bad_tokens_is_asked_about_seldom_and_its_good_token_still_is() {
+    let api = Api::start().await;
+    let reviewer = api.reviewer();
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    let mut unknown = 0;
+    for number in 0..500 {
+        let standing = reviewer.review(format!("made up {number}").as_bytes(), HERE).await;
+        assert_ne!(standing, Standing::Good);
+        unknown += usize::from(standing == Standing::Unknown);
+    }
+    assert!(unknown > 300, "{unknown}");
+    assert_eq!(api.asked(), 501 - unknown);
+    assert_eq!(reviewer.review(b"made up", THERE).await, Standing::Bad);
+    // It is asked about anew after a minute, whatever else comes from its address.
+    reviewer.good.expire();
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(api.asked(), 503 - unknown);
 }
 
 #[tokio::test]
@@ -150,7 +192,7 @@ async fn what_cannot_be_a_token_is_not_asked_about() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
     for token in [&b""[..], b"\xff\xfe", &[b'x'; (16 << 10) + 1]] {
-        assert_eq!(reviewer.review(token).await, Standing::Bad);
+        assert_eq!(reviewer.review(token, HERE).await, Standing::Bad);
     }
     assert_eq!(api.asked(), 0);
 }
@@ -160,5 +202,5 @@ async fn without_an_api_server_nobody_is_believed() {
     let api = Api::start().await;
     let mut reviewer = api.reviewer();
     reviewer.settings.kubeconfig = Some(api.folder.path().join("none"));
-    assert_eq!(reviewer.review(b"good").await, Standing::Unknown);
+    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Unknown);
 }

@@ -42,6 +42,25 @@ async fn a_signed_message_is_taken_once() {
 }
 
 #[tokio::test]
+async fn a_captured_push_that_is_sent_again_after_a_restart_gets_401() {
+    let folder = tempdir().unwrap();
+    let (key, file) = key_file(&folder, "main", KEY);
+    let refresh = json!({ "hmac": { "keys": [{ "id": "main", "file": file }] } });
+    let plane = Plane::start(refresh.clone()).await;
+    let message = message("running", "5");
+    let captured = sign(&key, &message);
+    assert_eq!(plane.push_with(&message, &captured).await.status, 204);
+    drop(plane);
+    // It does not know the nonce any more. The time of the signature is as good as before.
+    let plane = Plane::just_begun(refresh).await;
+    let answer = plane.push_with(&message, &captured).await;
+    assert_refused(&plane, &answer, "signed before the start");
+    // Whoever signs after the start is believed.
+    let later = key.sign("POST", "/refresh", message.to_string().as_bytes(), unix_now() + 1).unwrap();
+    assert_eq!(plane.push_with(&message, &later).await.status, 204);
+}
+
+#[tokio::test]
 async fn wrong_credentials_get_401_and_nothing_else() {
     let folder = tempdir().unwrap();
     let (plane, key) = signed(&folder).await;

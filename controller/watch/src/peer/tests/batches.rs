@@ -27,7 +27,7 @@ async fn each_line_is_answered_for_itself_in_order() {
         String::new(),
         named("a", "paused", "2").to_string() + "\r",
         named("a", "running", "1").to_string(),
-        named("b", "asleep", "1").to_string(),
+        named("b", "running", "01").to_string(),
         named("b", "running", "1").to_string(),
     ];
     let answer = push(&plane, body.join("\n")).await;

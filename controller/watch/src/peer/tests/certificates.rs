@@ -35,10 +35,11 @@ impl Authority {
         self.folder.path().join("ca")
     }
 
+    /// A certificate for a name, or for several with commas between them.
     pub(crate) fn issue(&self, name: &str) -> (PathBuf, PathBuf) {
         let key = KeyPair::generate().unwrap();
-        let certificate =
-            CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &self.issuer).unwrap();
+        let names: Vec<String> = name.split(',').map(ToOwned::to_owned).collect();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
         let files = (self.folder.path().join(name), self.folder.path().join(format!("{name}.key")));
         std::fs::write(&files.0, certificate.pem()).unwrap();
         std::fs::write(&files.1, key.serialize_pem()).unwrap();
@@ -97,6 +98,25 @@ async fn only_certificates_for_the_given_names_are_believed() {
     assert_eq!(push(&plane, &ours, Some((&ours, "stranger.test")), None).await.unwrap().status, 401);
     assert_eq!(plane.reader.counts().objects, 0);
     assert_eq!(push(&plane, &ours, Some((&ours, "manager.test")), None).await.unwrap().status, 204);
+}
+
+#[tokio::test]
+async fn a_certificate_for_a_wildcard_does_not_pass_as_one_of_the_names_under_it() {
+    let ours = Authority::new();
+    let names = json!({ "client-ca": ours.ca(), "client-names": ["manager.sandgate.svc", "10.0.0.1"] });
+    let plane = Plane::start(json!({ "tls": ours.server(names) })).await;
+    for stranger in ["*.sandgate.svc", "*.svc", "x.manager.sandgate.svc", "10.0.0.2", "*.sandgate.svc,other"]
+    {
+        let answer = push(&plane, &ours, Some((&ours, stranger)), None).await.unwrap();
+        assert_eq!(answer.status, 401, "{stranger}");
+    }
+    assert_eq!(plane.reader.counts().objects, 0);
+    for named in
+        ["manager.sandgate.svc", "Manager.Sandgate.SVC", "*.sandgate.svc,manager.sandgate.svc", "10.0.0.1"]
+    {
+        let answer = push(&plane, &ours, Some((&ours, named)), None).await.unwrap();
+        assert_eq!(answer.status, 204, "{named}");
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::peer::guard::Patience;
-use crate::{HmacKey, Receiver, RefreshStatus, RefreshStatusReader, Settings};
+use crate::{HmacKey, Receiver, RefreshDrain, RefreshStatus, RefreshStatusReader, Settings};
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -26,6 +26,7 @@ pub(crate) struct Plane {
     pub(crate) reader: RouteReader,
     pub(crate) writer: RouteWriter,
     status: RefreshStatusReader,
+    pub(crate) drain: RefreshDrain,
     pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -44,13 +45,21 @@ impl Answer {
     }
 }
 
+/// With these keys of the `refresh` section; `kubernetes` among them is the section of that name.
 pub(crate) fn settings(mut refresh: Value) -> Settings {
     refresh["address"] = json!("127.0.0.1");
+    if refresh["provider"].is_null() {
+        refresh["provider"] = json!("openkruise");
+    }
     if refresh["port"].is_null() {
         refresh["port"] = json!(0);
     }
-    let settings =
+    let watched = refresh.as_object_mut().unwrap().remove("kubernetes");
+    let mut settings =
         json!({ "routes-file": "r", "refresh": refresh, "pod-ranges": ["127.0.0.0/8", "10.0.0.0/8"] });
+    if let Some(watched) = watched {
+        settings["kubernetes"] = watched;
+    }
     Settings::parse(settings.to_string().as_bytes()).unwrap()
 }
 
@@ -70,18 +79,29 @@ impl Plane {
     }
 
     pub(crate) async fn patient(refresh: Value, patience: Patience, limits: Limits) -> Self {
+        Self::since(refresh, patience, limits, Some(0)).await
+    }
+
+    /// One that begins now, as one that was restarted does.
+    pub(crate) async fn just_begun(refresh: Value) -> Self {
+        Self::since(refresh, Patience::default(), Limits::default(), None).await
+    }
+
+    async fn since(refresh: Value, patience: Patience, limits: Limits, since: Option<u64>) -> Self {
         let settings = settings(refresh);
         let (writer, reader) = RouteTable::new(limits);
         let refresh = settings.refresh().unwrap().clone();
         let mut receiver = Receiver::new(refresh, settings.addresses().clone(), writer.clone());
         receiver.patience = patience;
-        let status = receiver.status();
+        // So that a test need not wait for the next second to sign something.
+        receiver.since = since;
+        let (status, drain) = (receiver.status(), receiver.drain());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(receiver.run(async {
             let _dropped = stopped.await;
         }));
         let address = eventually(|| status.load().listening).await;
-        Self { reader, writer, status, address, stop: Some(stop), task }
+        Self { reader, writer, status, drain, address, stop: Some(stop), task }
     }
 
     pub(crate) fn status(&self) -> RefreshStatus {

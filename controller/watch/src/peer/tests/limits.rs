@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use sandgate_routes::Limits;
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::fixture::{DEADLINE, KEY, Plane, eventually, key_file, message};
+use crate::HmacKey;
 use crate::peer::guard::Patience;
 use crate::peer::serve::MAX_MESSAGE;
 use crate::peer::unix_now;
@@ -119,39 +121,125 @@ async fn a_head_that_is_too_large_is_refused() {
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
 
-#[tokio::test]
-async fn who_finds_every_connection_taken_waits_for_its_turn() {
-    let refresh = json!({ "insecure": true, "max-connections": 2 });
-    let plane = Plane::start(refresh).await;
-    let held =
-        [TcpStream::connect(plane.address).await.unwrap(), TcpStream::connect(plane.address).await.unwrap()];
-    eventually(|| (plane.status().connections == 2).then_some(())).await;
-    let answer = message("running", "5");
-    let waiting = plane.push(&answer);
-    tokio::pin!(waiting);
-    assert!(timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "a third was served");
-    drop(held);
-    assert_eq!(waiting.await.status, 204);
+/// A receiver that believes who has the key, with this many places.
+async fn keyed(folder: &TempDir, places: usize) -> (Plane, HmacKey) {
+    let (key, file) = key_file(folder, "main", KEY);
+    let patience = Patience { stranger: DEADLINE * 2, body: DEADLINE * 2, ..Patience::default() };
+    let refresh = json!({ "hmac": { "keys": [{ "id": "main", "file": file }] }, "max-connections": places });
+    (Plane::patient(refresh, patience, Limits::default()).await, key)
+}
+
+fn signed(key: &HmacKey, message: &Value) -> String {
+    key.sign("POST", "/refresh", message.to_string().as_bytes(), unix_now()).unwrap()
+}
+
+/// The bytes of a push.
+fn bytes(key: &HmacKey, message: &Value) -> String {
+    let (body, authorization) = (message.to_string(), signed(key, message));
+    let length = body.len();
+    format!(
+        "POST /refresh HTTP/1.1\r\nhost: p\r\nauthorization: {authorization}\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
 }
 
 #[tokio::test]
-async fn slow_strangers_take_no_places_from_those_who_prove_who_they_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let (key, file) = key_file(&folder, "main", KEY);
-    let patience = Patience { body: DEADLINE * 2, ..Patience::default() };
-    let refresh = json!({ "hmac": { "keys": [{ "id": "main", "file": file }] } });
-    let plane = Plane::patient(refresh, patience, Limits::default()).await;
+async fn strangers_that_hold_connections_lock_no_pusher_and_no_probe_out() {
+    let folder = tempdir().unwrap();
+    let (plane, key) = keyed(&folder, 256).await;
+    let mut friend = TcpStream::connect(plane.address).await.unwrap();
+    friend.write_all(bytes(&key, &message("running", "5")).as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1024];
+    let length = friend.read(&mut answer).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 204"));
     let mut strangers = Vec::new();
-    for _ in 0..100 {
+    for number in 0..600 {
         let mut stream = TcpStream::connect(plane.address).await.unwrap();
-        stream.write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
+        if number % 2 == 0 {
+            let head = b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{";
+            let _cut = stream.write_all(head).await;
+        }
         strangers.push(stream);
     }
-    eventually(|| (plane.status().connections == 100).then_some(())).await;
-    let message = message("running", "5");
-    let signed = key.sign("POST", "/refresh", message.to_string().as_bytes(), unix_now()).unwrap();
-    assert_eq!(plane.push_with(&message, &signed).await.status, 204);
-    drop(strangers);
+    // A quarter of the places is theirs.
+    eventually(|| (plane.status().connections == 65).then_some(())).await;
+    for version in 6..16 {
+        let message = message("running", &version.to_string());
+        assert_eq!(plane.push_with(&message, &signed(&key, &message)).await.status, 204);
+        assert_eq!(plane.send("GET", "/healthz", "", None).await.status, 200);
+    }
+    assert_eq!(rest(&mut strangers[0]).await, "", "the oldest went first");
+    // Who was known before is connected still.
+    friend.write_all(bytes(&key, &message("running", "50")).as_bytes()).await.unwrap();
+    let length = friend.read(&mut answer).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 204"));
+    assert_eq!(plane.status().applied, 12);
+}
+
+#[tokio::test]
+async fn one_host_that_opens_many_connections_cuts_off_its_own() {
+    let folder = tempdir().unwrap();
+    let (plane, key) = keyed(&folder, 16).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.9:0".parse().unwrap()).unwrap();
+    let mut other = socket.connect(plane.address).await.unwrap();
+    eventually(|| (plane.status().connections == 1).then_some(())).await;
+    let mut flood = Vec::new();
+    for _ in 0..100 {
+        flood.push(TcpStream::connect(plane.address).await.unwrap());
+    }
+    assert_eq!(rest(&mut flood[0]).await, "");
+    // It was there before all of them, and takes its time.
+    other.write_all(bytes(&key, &message("running", "5")).as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1024];
+    let length = other.read(&mut answer).await.unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 204"));
+}
+
+#[tokio::test]
+async fn a_pusher_that_finds_no_place_is_answered_and_its_connection_ends() {
+    let folder = tempdir().unwrap();
+    let (plane, key) = keyed(&folder, 4).await;
+    let mut held = Vec::new();
+    for version in 1..=4 {
+        let mut stream = TcpStream::connect(plane.address).await.unwrap();
+        stream.write_all(bytes(&key, &message("running", &version.to_string())).as_bytes()).await.unwrap();
+        let mut answer = vec![0; 1024];
+        let length = stream.read(&mut answer).await.unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+        // Three are kept, and one place is a stranger's.
+        assert_eq!(answer.contains("connection: close"), version == 4, "{answer}");
+        held.push(stream);
+    }
+    assert_eq!(rest(&mut held[3]).await, "");
+    eventually(|| (plane.status().connections == 3).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_request_whose_length_is_said_in_two_ways_gets_400_and_the_connection_closes() {
+    let plane = Plane::open().await;
+    let body = message("running", "5").to_string();
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let length = format!("content-length: {}\r\n", chunked.len());
+    let encoding = "transfer-encoding: chunked\r\n";
+    let head = "POST /refresh HTTP/1.1\r\nhost: p\r\n";
+    let health = "GET /healthz HTTP/1.1\r\nhost: p\r\n\r\n";
+    for (before, headers) in [
+        ("", format!("{length}{encoding}")),
+        ("", format!("{encoding}{length}")),
+        (health, format!("{encoding}{length}")),
+    ] {
+        let mut stream = TcpStream::connect(plane.address).await.unwrap();
+        stream.write_all(format!("{before}{head}{headers}\r\n{chunked}").as_bytes()).await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.contains("HTTP/1.1 400") && !answer.contains("204"), "{headers:?} gave {answer}");
+    }
+    assert_eq!(plane.reader.counts().objects, 0);
+    // One of them is enough, and what comes after chunks is not read.
+    let mut stream = TcpStream::connect(plane.address).await.unwrap();
+    stream.write_all(format!("{head}{encoding}\r\n{chunked}{health}").as_bytes()).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 204") && !answer.contains("200"), "{answer}");
 }
 
 #[tokio::test]

@@ -78,11 +78,13 @@ proptest! {
     ) {
         let (writer, reader) = RouteTable::new(Limits::default());
         let policy = AddressPolicy::default();
+        let pushed = super::fixture::settings(json!({ "insecure": true })).refresh().unwrap().pushed.clone();
         for body in bodies {
             let before = reader.counts();
-            match RouteMessage::parse(&body).and_then(|message| message.meaning("openkruise", &policy)) {
+            match RouteMessage::parse(&body).and_then(|message| message.meaning(&pushed)) {
                 Err(_) | Ok(Meaning::Legacy) => {}
-                Ok(Meaning::Apply(observation)) => {
+                Ok(Meaning::Apply(mut observation)) => {
+                    policy.screen(&mut observation);
                     let outcome = writer.apply(observation);
                     if matches!(outcome, Outcome::Invalid(_)) {
                         prop_assert_eq!((reader.counts().objects, reader.counts().tombstones), (before.objects, before.tombstones));

@@ -1,9 +1,11 @@
 //! The statuses of the wire, one by one.
 
-use sandgate_routes::{Limits, State};
+use std::time::{Duration, Instant};
+
+use sandgate_routes::{Limits, State, TokenKind};
 use serde_json::{Value, json};
 
-use super::fixture::{Plane, message};
+use super::fixture::{DEADLINE, Plane, message};
 use crate::peer::guard::Patience;
 
 #[tokio::test]
@@ -28,13 +30,13 @@ async fn a_route_is_upserted_replaced_and_deleted_and_each_is_answered_204() {
 #[tokio::test]
 async fn everything_the_message_says_is_in_the_route() {
     let plane = Plane::open().await;
-    let mut message = message("running", "18446744073709551616");
+    let mut message = message("running", "18446744073709551615");
     message["requireTrafficAuth"] = json!(true);
     message["somethingNew"] = json!({ "of": ["a later", "sender"] });
     assert_eq!(plane.push(&message).await.status, 204);
     let route = plane.reader.get("team--demo").unwrap();
     assert_eq!(route.key().to_string(), "openkruise:team/demo");
-    assert_eq!(route.version().to_string(), "18446744073709551616");
+    assert_eq!(route.version().to_string(), "18446744073709551615");
     assert_eq!((route.uid().as_str(), route.owner().as_str()), ("u-1", "alice"));
     assert_eq!(route.authority(80).as_str(), "127.1.2.3:80");
     assert!(route.require_traffic_auth() && route.token().unwrap().matches(b"s3cret"));
@@ -45,6 +47,37 @@ async fn the_provider_is_a_setting() {
     let plane = Plane::start(json!({ "insecure": true, "provider": "mine" })).await;
     plane.push(&message("running", "1")).await;
     assert_eq!(plane.reader.get("team--demo").unwrap().key().provider(), "mine");
+}
+
+#[tokio::test]
+async fn the_providers_way_with_a_shared_id_holds_for_what_is_pushed_too() {
+    for clash in ["rank", "refuse"] {
+        let providers = json!([{ "kind": "opensandbox", "clash": clash }]);
+        let watching = json!({ "providers": providers });
+        let plane =
+            Plane::start(json!({ "insecure": true, "provider": "opensandbox", "kubernetes": watching }))
+                .await;
+        plane.push(&message("running", "5")).await;
+        let mut rival = with("name", "rival");
+        rival["ip"] = json!("127.1.2.4");
+        plane.push(&rival).await;
+        assert_eq!(plane.reader.get("team--demo").unwrap().is_ambiguous(), clash == "refuse", "{clash}");
+    }
+}
+
+#[tokio::test]
+async fn a_pushed_address_that_a_tenant_wrote_is_not_routed_to_while_another_object_has_it() {
+    let both_run = async |provider: &str| {
+        let plane = Plane::start(json!({ "insecure": true, "provider": provider })).await;
+        plane.push(&message("running", "5")).await;
+        let mut rival = with("name", "rival");
+        rival["id"] = json!("team--rival");
+        assert_eq!(plane.push(&rival).await.status, 204);
+        let pinned = ["team--demo", "team--rival"].map(|id| plane.reader.get(id));
+        pinned.iter().flatten().filter(|route| route.state() == State::Running).count() == 2
+    };
+    assert!(both_run("openkruise").await, "a controller wrote it");
+    assert!(!both_run("opensandbox").await);
 }
 
 fn with(key: &str, value: impl Into<Value>) -> Value {
@@ -73,15 +106,12 @@ async fn what_is_wrong_gets_400_says_why_and_changes_nothing() {
         (with("name", ""), "namespace and name"),
         (with("namespace", "a/b"), "namespace and name"),
         (with("name", "x".repeat(254)), "namespace and name"),
-        (with("state", "asleep"), "state"),
-        (with("state", ""), "state"),
-        (with("state", "Running"), "state"),
         (with("resourceVersion", ""), "resourceVersion"),
         (with("resourceVersion", "0"), "resourceVersion"),
         (with("resourceVersion", "01"), "resourceVersion"),
         (with("resourceVersion", "rv"), "resourceVersion"),
         (with("resourceVersion", "+5"), "resourceVersion"),
-        (with("resourceVersion", "9".repeat(1025)), "resourceVersion"),
+        (with("resourceVersion", "18446744073709551616"), "resourceVersion"),
         (with("ip", "localhost"), "ip"),
         (with("ip", "127.0.0.1:80"), "ip"),
         (with("id", "a b"), ""),
@@ -106,25 +136,65 @@ async fn what_is_wrong_gets_400_says_why_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_address_no_sandbox_may_have_gets_400_unless_the_route_is_to_be_deleted() {
+async fn an_unknown_state_is_known_and_not_served_and_does_not_leave_the_old_route_serving() {
+    let plane = Plane::open().await;
+    for (number, state) in (0..).zip(["asleep", "", "Running", "unknown", "running "]) {
+        plane.push(&message("running", &(5 + 3 * number).to_string())).await;
+        assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Running);
+        let answer = plane.push(&message(state, &(6 + 3 * number).to_string())).await;
+        assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{state:?}");
+        assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Unknown, "{state:?}");
+    }
+    assert_eq!((plane.status().invalid, plane.status().applied), (0, 10));
+    let mut stateless = message("running", "50");
+    stateless.as_object_mut().unwrap().remove("state");
+    assert_eq!(plane.push(&stateless).await.status, 204);
+    assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Unknown);
+    // It is not brought back by what is older, and is by what is newer.
+    plane.push(&message("running", "49")).await;
+    assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Unknown);
+    plane.push(&message("running", "51")).await;
+    assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Running);
+}
+
+#[tokio::test]
+async fn a_pushed_token_is_for_what_the_providers_tokens_are_for() {
+    for (provider, kind) in [
+        ("openkruise", TokenKind::Runtime),
+        ("agent-sandbox", TokenKind::SecureAccess),
+        ("opensandbox", TokenKind::SecureAccess),
+    ] {
+        let plane = Plane::start(json!({ "insecure": true, "provider": provider })).await;
+        plane.push(&message("running", "5")).await;
+        assert_eq!(plane.reader.get("team--demo").unwrap().token().unwrap().kind(), kind, "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_no_sandbox_may_have_is_known_and_not_routed_to_as_when_it_is_watched() {
     let plane = Plane::open().await;
     let outside = ["169.254.169.254", "::1", "192.168.0.1", "0.0.0.0", "224.0.0.1", "::ffff:192.168.0.1"];
+    let mut version = 4;
+    let mut push = async |state: &str, ip: &str| {
+        version += 1;
+        let mut message = message(state, &version.to_string());
+        message["ip"] = json!(ip);
+        plane.push(&message).await.status
+    };
     for ip in outside {
         for state in ["running", "paused", "creating"] {
-            let mut message = message(state, "5");
-            message["ip"] = json!(ip);
-            let answer = plane.push(&message).await;
-            assert_eq!(answer.status, 400, "{ip}");
-            assert!(answer.body.contains("ranges") && !answer.body.contains(ip), "{}", answer.body);
+            // What was served before is not any more: the object has moved.
+            assert_eq!(push("running", "127.1.2.3").await, 204);
+            assert_eq!(plane.reader.get("team--demo").unwrap().state(), State::Running);
+            assert_eq!(push(state, ip).await, 204, "{ip}");
+            let route = plane.reader.get("team--demo").unwrap();
+            assert!(route.state() != State::Running && route.ip().is_none(), "{ip} {state}");
         }
     }
-    assert_eq!(plane.reader.counts().objects, 0);
-    assert_eq!(plane.status().outside, 18);
-    plane.push(&message("running", "5")).await;
-    let mut dead = message("dead", "6");
-    dead["ip"] = json!("169.254.169.254");
-    assert_eq!(plane.push(&dead).await.status, 204);
+    assert_eq!((plane.status().outside, plane.status().invalid), (18, 0));
+    assert_eq!(push("dead", "169.254.169.254").await, 204);
     assert_eq!((plane.reader.counts().objects, plane.reader.counts().tombstones), (0, 1));
+    assert_eq!(plane.status().outside, 18);
 }
 
 #[tokio::test]
@@ -174,6 +244,22 @@ async fn health_is_always_good_and_readiness_is_the_tables() {
     assert_eq!(plane.send("GET", "/readyz", "", None).await.status, 503);
     plane.writer.set_ready();
     assert_eq!(plane.send("GET", "/readyz", "", None).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_route_that_nobody_pushes_again_is_let_go_and_one_that_is_pushed_again_is_not() {
+    let limits = Limits { push_lease: Some(Duration::from_millis(500)), ..Limits::default() };
+    let plane = Plane::patient(json!({ "insecure": true }), Patience::default(), limits).await;
+    let mut kept = with("name", "kept");
+    kept["id"] = json!("team--kept");
+    plane.push(&message("running", "5")).await;
+    let end = Instant::now() + DEADLINE;
+    while plane.reader.get("team--demo").is_some() {
+        // An equal one changes nothing, and says that it is still so.
+        assert_eq!(plane.push(&kept).await.status, 204);
+        plane.writer.sweep();
+        assert!(plane.reader.get("team--kept").is_some() && Instant::now() < end);
+    }
 }
 
 #[tokio::test]

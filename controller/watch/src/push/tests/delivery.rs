@@ -33,11 +33,10 @@ async fn every_peer_is_told_over_one_connection_each() {
 async fn what_a_peer_does_not_want_is_not_tried_again_and_its_reason_is_told() {
     let plane = Plane::open().await;
     let pusher = pusher(patient(), vec![address(&plane)]).await;
-    let mut outside = message("demo", "running", 1);
-    outside.ip = "169.254.169.254".to_owned();
-    let outcome = push(&pusher, &outside).await.remove(0);
+    let wrong = RouteMessage { ip: "somewhere".to_owned(), ..message("demo", "running", 1) };
+    let outcome = push(&pusher, &wrong).await.remove(0);
     assert!(
-        matches!(&outcome, Delivery::Refused { status: 400, reason } if reason.contains("ranges")),
+        matches!(&outcome, Delivery::Refused { status: 400, reason } if reason.contains("ip")),
         "{outcome:?}"
     );
     let metrics = pusher.metrics().remove(0);
@@ -68,6 +67,95 @@ async fn trouble_of_a_peer_is_tried_again_and_signed_anew() {
     assert_eq!((seen.len(), pusher.metrics()[0].retries), (3, 2));
     assert!(seen.windows(2).all(|pair| pair[0].body == pair[1].body), "{seen:?}");
     assert!(seen.windows(2).all(|pair| pair[0].authorization != pair[1].authorization), "{seen:?}");
+}
+
+#[tokio::test]
+async fn answers_about_the_moment_are_not_final() {
+    let answers = [401, 408, 425, 429, 500, 502, 503, 504];
+    let peer = Puppet::quick(&answers).await;
+    let pusher = pusher(patient(), vec![peer.address.clone()]).await;
+    assert_eq!(push(&pusher, &message("demo", "dead", 1)).await, [Delivery::Delivered]);
+    assert_eq!((peer.seen().len(), pusher.metrics()[0].refused), (answers.len() + 1, 0));
+    for status in [400, 403, 404, 413, 422] {
+        let peer = Puppet::quick(&[status]).await;
+        let pusher = self::pusher(patient(), vec![peer.address.clone()]).await;
+        let outcome = push(&pusher, &message("demo", "dead", 1)).await.remove(0);
+        assert!(matches!(outcome, Delivery::Refused { status: told, .. } if told == status), "{outcome:?}");
+        assert_eq!(peer.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_a_peer_does_not_believe_is_kept_until_it_does() {
+    let folder = tempdir().unwrap();
+    let (_, file) = key_file(&folder, "main", KEY);
+    let plane = Plane::start(json!({ "hmac": { "keys": [{ "id": "main", "file": file }] } })).await;
+    // The sender has another key as yet.
+    let (_, own) = key_file(&folder, "own", &KEY.to_uppercase());
+    let credentials = Credentials { hmac: Some(("main".to_owned(), own.clone())), ..Credentials::default() };
+    let settings = PushSettings { keep: Duration::ZERO, ..patient() };
+    let pusher = with(settings, vec![address(&plane)], &credentials).await;
+    let outcome = push(&pusher, &message("demo", "dead", 7)).await.remove(0);
+    assert!(matches!(&outcome, Delivery::Failed { reason } if reason.contains("401")), "{outcome:?}");
+    std::fs::write(own, KEY).unwrap();
+    eventually(|| (plane.reader.counts().tombstones == 1).then_some(())).await;
+    assert_eq!(pusher.metrics()[0].refused, 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_is_slower_than_a_try_may_take_is_given_more_time() {
+    let peer = Puppet::slow(Duration::from_millis(200)).await;
+    let settings = PushSettings { try_timeout: Duration::from_millis(10), ..patient() };
+    let pusher = pusher(settings, vec![peer.address.clone()]).await;
+    assert_eq!(push(&pusher, &message("demo", "running", 1)).await, [Delivery::Delivered]);
+    let tries = peer.seen().len();
+    assert!(tries > 1, "the first one was long enough");
+    // What it takes is known now.
+    assert_eq!(push(&pusher, &message("demo", "running", 2)).await, [Delivery::Delivered]);
+    assert_eq!(peer.seen().len(), tries + 1);
+}
+
+#[tokio::test]
+async fn a_peer_that_says_nothing_is_given_up_in_time_however_many_tries_are_left() {
+    // It takes connections, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let peer = PeerAddress::at(silent.local_addr().unwrap(), false, None);
+    let settings = PushSettings { tries: u32::MAX, ..PushSettings::default() };
+    let pusher = pusher(settings, vec![peer]).await;
+    let outcome = push(&pusher, &message("demo", "running", 1)).await.remove(0);
+    assert!(matches!(&outcome, Delivery::Failed { reason } if reason.contains("in time")), "{outcome:?}");
+    assert!(pusher.metrics()[0].retries < 20, "{:?}", pusher.metrics());
+}
+
+#[tokio::test]
+async fn a_connection_that_takes_longer_than_an_answer_is_made() {
+    let ours = Authority::new();
+    let plane = Plane::start(json!({ "tls": ours.server(json!({ "client-ca": ours.ca() })) })).await;
+    let (line, behind) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), plane.address);
+    let peer = PeerAddress::at(line.local_addr().unwrap(), true, Some("gateway.test"));
+    tokio::spawn(async move {
+        while let Ok((mut near, _)) = line.accept().await {
+            tokio::spawn(async move {
+                // A handshake takes as long as it takes.
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                let mut far = tokio::net::TcpStream::connect(behind).await.unwrap();
+                let _ended = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+            });
+        }
+    });
+    let credentials = Credentials {
+        ca: Some(ours.ca()),
+        certificate: Some(ours.issue("manager.test")),
+        ..Credentials::default()
+    };
+    let settings = PushSettings {
+        connect_timeout: Duration::from_millis(20),
+        try_timeout: Duration::from_millis(150),
+        ..patient()
+    };
+    let pusher = with(settings, vec![peer], &credentials).await;
+    assert_eq!(push(&pusher, &message("demo", "running", 1)).await, [Delivery::Delivered]);
+    assert!(pusher.metrics()[0].retries > 0, "the first one was long enough");
 }
 
 #[tokio::test]
@@ -193,7 +281,8 @@ async fn each_way_to_prove_oneself_is_believed_by_a_receiver_and_none_is_not() {
         let pusher = with(patient(), vec![peer.clone()], &credentials).await;
         let outcome = push(&pusher, &message("demo", "running", version)).await.remove(0);
         assert_eq!(outcome == Delivery::Delivered, believed, "{credentials:?} {outcome:?}");
-        assert_eq!(matches!(outcome, Delivery::Refused { status: 401, .. }), !believed, "{outcome:?}");
+        let unknown = matches!(&outcome, Delivery::Failed { reason } if reason.contains("401"));
+        assert_eq!(unknown, !believed, "{outcome:?}");
     }
     let blind = with(PushSettings { tries: 1, ..patient() }, vec![peer], &Credentials::default()).await;
     let outcome = push(&blind, &message("demo", "running", 4)).await.remove(0);

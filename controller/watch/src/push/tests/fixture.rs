@@ -39,9 +39,17 @@ struct Script {
     seen: Mutex<Vec<Seen>>,
     answers: Mutex<VecDeque<u16>>,
     gate: Semaphore,
+    delay: Duration,
 }
 
 impl Puppet {
+    /// One that takes this long.
+    pub(super) async fn slow(delay: Duration) -> Self {
+        let puppet = Self::start(&[], delay).await;
+        puppet.release(Semaphore::MAX_PERMITS / 2);
+        puppet
+    }
+
     /// One that answers at once.
     pub(super) async fn quick(answers: &[u16]) -> Self {
         let puppet = Self::held(answers).await;
@@ -51,10 +59,15 @@ impl Puppet {
 
     /// One that holds its answers.
     pub(super) async fn held(answers: &[u16]) -> Self {
+        Self::start(answers, Duration::ZERO).await
+    }
+
+    async fn start(answers: &[u16], delay: Duration) -> Self {
         let script = Arc::new(Script {
             seen: Mutex::default(),
             answers: Mutex::new(answers.iter().copied().collect()),
             gate: Semaphore::new(0),
+            delay,
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -80,12 +93,18 @@ async fn answer(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap,
         body: String::from_utf8(body.to_vec()).unwrap(),
     });
     script.gate.acquire().await.unwrap().forget();
+    tokio::time::sleep(script.delay).await;
     StatusCode::from_u16(script.answers.lock().unwrap().pop_front().unwrap_or(204)).unwrap()
 }
 
 /// Long tries, so that a loaded machine does not end one.
 pub(super) fn patient() -> PushSettings {
-    PushSettings { try_timeout: DEADLINE, ..PushSettings::default() }
+    PushSettings {
+        connect_timeout: DEADLINE,
+        try_timeout: DEADLINE,
+        give_up: DEADLINE,
+        ..PushSettings::default()
+    }
 }
 
 pub(super) async fn pusher(settings: PushSettings, peers: Vec<PeerAddress>) -> Pusher {

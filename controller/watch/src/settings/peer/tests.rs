@@ -1,9 +1,30 @@
+use std::time::Duration;
+
+use sandgate_routes::Clash;
 use serde_json::{Value, json};
 
 use crate::Settings;
 
+/// A gateway on pushes and a file.
 fn whole(refresh: &Value) -> Value {
-    json!({ "routes-file": "r", "refresh": refresh })
+    let mut refresh = refresh.clone();
+    if refresh["provider"].is_null() {
+        refresh["provider"] = json!("openkruise");
+    }
+    json!({ "routes-file": "r", "refresh": refresh, "pod-ranges": ["10.0.0.0/8"] })
+}
+
+/// One with watches beside them.
+fn watching(kinds: &[&str], mut refresh: Value) -> Result<Settings, String> {
+    refresh["insecure"] = json!(true);
+    let providers: Vec<Value> = kinds
+        .iter()
+        .enumerate()
+        .map(|(at, kind)| json!({ "kind": kind, "namespaces": [format!("n{at}")] }))
+        .collect();
+    parse(&json!({
+        "kubernetes": { "providers": providers }, "refresh": refresh, "pod-ranges": ["10.0.0.0/8"],
+    }))
 }
 
 fn parse(value: &Value) -> Result<Settings, String> {
@@ -26,13 +47,91 @@ fn tls() -> Value {
 fn what_is_left_out_is_as_openkruise_has_it() {
     let settings = parse(&whole(&json!({ "hmac": keys() }))).unwrap();
     let refresh = settings.refresh().unwrap();
-    assert_eq!(
-        (refresh.listen.to_string().as_str(), refresh.provider.as_str()),
-        ("0.0.0.0:7789", "openkruise")
-    );
+    assert_eq!(refresh.listen.to_string(), "0.0.0.0:7789");
     assert_eq!((refresh.max_connections, refresh.is_insecure()), (256, false));
+    assert_eq!(settings.limits().push_lease, Some(Duration::from_secs(300)));
+    assert_eq!(settings.limits().push_confirmation, Duration::from_secs(30));
     assert_eq!(refresh.hmac.as_ref().unwrap().window.as_secs(), 30);
-    assert!(parse(&json!({ "routes-file": "r" })).unwrap().refresh().is_none());
+    let without = parse(&json!({ "routes-file": "r" })).unwrap();
+    assert!(without.refresh().is_none() && without.limits().push_lease.is_none());
+}
+
+#[test]
+fn the_pushed_provider_is_one_that_is_watched_and_the_only_one_need_not_be_named() {
+    let chosen = |kinds: &[&str], refresh: Value| {
+        watching(kinds, refresh).map(|settings| settings.refresh().unwrap().pushed.provider.clone())
+    };
+    assert_eq!(chosen(&["agent-sandbox"], json!({})).unwrap(), "agent-sandbox");
+    assert_eq!(chosen(&["opensandbox", "opensandbox"], json!({})).unwrap(), "opensandbox");
+    let both = ["openkruise", "opensandbox"];
+    assert_eq!(chosen(&both, json!({ "provider": "opensandbox" })).unwrap(), "opensandbox");
+    let error = chosen(&both, json!({})).unwrap_err();
+    assert!(
+        error.starts_with("refresh.provider: ") && error.ends_with("several: openkruise, opensandbox"),
+        "{error}"
+    );
+    let error = chosen(&both, json!({ "provider": "agent-sandbox" })).unwrap_err();
+    assert!(
+        error.starts_with("refresh.provider: ")
+            && error.contains("kubernetes.providers (openkruise, opensandbox)")
+            && error.contains("found agent-sandbox"),
+        "{error}"
+    );
+}
+
+#[test]
+fn where_nothing_is_watched_the_pushed_provider_has_to_be_named() {
+    let push_only = |provider: Option<&str>| {
+        let mut refresh = json!({ "insecure": true });
+        if let Some(provider) = provider {
+            refresh["provider"] = json!(provider);
+        }
+        parse(&json!({ "routes-file": "r", "refresh": refresh }))
+            .map(|settings| settings.refresh().unwrap().pushed.provider.clone())
+    };
+    let error = push_only(None).unwrap_err();
+    assert!(error.starts_with("refresh.provider: ") && error.contains("openkruise"), "{error}");
+    assert!(push_only(Some("file")).unwrap_err().contains("routes file"));
+    for provider in ["openkruise", "agent-sandbox", "mine"] {
+        assert_eq!(push_only(Some(provider)).unwrap(), provider);
+    }
+    // Its address is a tenant's word, as it is when it is watched.
+    assert!(push_only(Some("opensandbox")).unwrap_err().contains("pod-ranges"));
+}
+
+#[test]
+fn of_two_entries_of_a_provider_the_stricter_counts_for_what_is_pushed() {
+    let entry = |clash: &str, namespace: &str| json!({ "kind": "opensandbox", "clash": clash, "namespaces": [namespace] });
+    for (clashes, expected) in [
+        (["rank", "rank"], Clash::Rank),
+        (["rank", "refuse"], Clash::Refuse),
+        (["refuse", "rank"], Clash::Refuse),
+    ] {
+        let settings = parse(&json!({
+            "kubernetes": { "providers": [entry(clashes[0], "a"), entry(clashes[1], "b")] },
+            "refresh": { "insecure": true },
+            "pod-ranges": ["10.0.0.0/8"],
+        }));
+        assert_eq!(settings.unwrap().refresh().unwrap().pushed.clash, expected, "{clashes:?}");
+    }
+}
+
+#[test]
+fn what_holds_for_the_watched_objects_of_a_provider_holds_for_the_pushed_ones() {
+    for kind in ["openkruise", "agent-sandbox", "opensandbox"] {
+        let watched = watching(&[kind], json!({})).unwrap();
+        let provider = &watched.kubernetes().unwrap().watched()[0].provider;
+        let pushed = &watched.refresh().unwrap().pushed;
+        assert_eq!(
+            (pushed.clash, pushed.ip_is_claimed),
+            (provider.clash(), provider.address_is_claimed()),
+            "{kind}"
+        );
+        let alone = parse(&whole(&json!({ "insecure": true, "provider": kind }))).unwrap();
+        assert_eq!(alone.refresh().unwrap().pushed, *pushed, "{kind}");
+        assert_eq!(pushed.ip_is_claimed, kind == "opensandbox");
+        assert_eq!(pushed.token_kind, provider.token_kind(), "{kind}");
+    }
 }
 
 #[test]
@@ -47,6 +146,8 @@ fn good() -> Vec<Value> {
     vec![
         json!({ "insecure": true }),
         json!({ "insecure": true, "address": "::", "port": 0, "provider": "x", "max-connections": 1 }),
+        json!({ "insecure": true, "lease-seconds": 604_800 }),
+        json!({ "insecure": true, "confirmation-seconds": 3_600 }),
         json!({ "insecure": true, "tls": { "certificate": "c", "key": "k" } }),
         json!({ "tls": tls() }),
         json!({ "hmac": keys(), "insecure": false }),
@@ -68,6 +169,13 @@ fn refused() -> Vec<(Value, [&'static str; 2])> {
         (json!({ "insecure": true, "provider": "a/b" }), ["refresh.provider", "letters"]),
         (json!({ "insecure": true, "provider": "" }), ["refresh.provider", "letters"]),
         (json!({ "insecure": true, "max-connections": 0 }), ["refresh.max-connections", "from 1"]),
+        (json!({ "insecure": true, "lease-seconds": 0 }), ["refresh.lease-seconds", "from 1 to 604800"]),
+        (json!({ "insecure": true, "lease-seconds": 604_801 }), ["refresh.lease-seconds", "found 604801"]),
+        (
+            json!({ "insecure": true, "confirmation-seconds": 0 }),
+            ["refresh.confirmation-seconds", "from 1 to 3600"],
+        ),
+        (json!({ "insecure": true, "lease-seconds": null }), ["refresh.lease-seconds", "u64"]),
         (json!({ "insecure": true, "ports": 1 }), ["refresh.ports", "unknown field"]),
         (json!({ "tls": { "key": "k", "client-ca": "ca" } }), ["refresh.tls", "certificate"]),
         (
@@ -132,7 +240,8 @@ fn schema_and_parser_judge_alike() {
 
 #[test]
 fn a_signature_may_not_outlive_a_delete() {
-    let refresh = json!({ "hmac": { "keys": [{ "id": "a", "file": "f" }], "window-seconds": 60 } });
+    let hmac = json!({ "keys": [{ "id": "a", "file": "f" }], "window-seconds": 60 });
+    let refresh = json!({ "provider": "openkruise", "hmac": hmac });
     let with = |lifetime: u64| json!({ "routes-file": "r", "refresh": refresh, "tombstone-lifetime-seconds": lifetime });
     assert!(parse(&with(120)).is_ok());
     assert!(parse(&with(119)).unwrap_err().contains("half of tombstone-lifetime-seconds"));

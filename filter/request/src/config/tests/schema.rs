@@ -55,6 +55,7 @@ fn what_the_schema_cannot_say_the_parser_still_refuses() {
         r#"{"dialects":{"kruise":{"sandbox-header-name":"x","sandbox-port-header":"X"}}}"#,
         r#"{"dialects":{"kruise":{"sandbox-header-name":"X-Access-Token"}}}"#,
         r#"{"host-header-name":"cookie"}"#,
+        r#"{"allowed-ports":["3001-3000"]}"#,
     ] {
         let value: Value = serde_json::from_str(config).expect("a test config is JSON");
         assert!(validator.is_valid(&value), "{config} could move to the corpus");
@@ -81,7 +82,9 @@ const SWITCHES: [&str; 11] = [
     "dialects/opensandbox/path",
 ];
 const LIMITS: [&str; 2] = ["limits/requests-per-sandbox", "limits/connections-per-sandbox"];
+const PERCENT: &str = "limits/percent-per-client";
 const PORTS: [&str; 2] = ["dialects/kruise/default-port", "dialects/agent-sandbox/default-port"];
+const PORT_LISTS: [&str; 2] = ["allowed-ports", "denied-ports"];
 const NAMES: [&str; 3] =
     ["dialects/kruise/sandbox-header-name", "dialects/kruise/sandbox-port-header", "host-header-name"];
 const NAMESPACE: &str = "dialects/agent-sandbox/default-namespace";
@@ -98,12 +101,21 @@ fn good() -> Vec<Value> {
         all.extend([1, 80, 1_000_000].map(|n| with(limit, n.into())));
         all.push(with(limit, 80.0.into()));
     }
+    all.extend([1, 50, 100].map(|n| with(PERCENT, n.into())));
     for port in PORTS {
         all.extend([1, 80, 9999, 10000, 49983, 65535].map(|n| with(port, n.into())));
         all.extend(
             ["1", "80", "59999", "60000", "64999", "65499", "65529", "65535"].map(|s| with(port, s.into())),
         );
         all.push(with(port, 80.0.into()));
+    }
+    for list in PORT_LISTS {
+        all.push(with(list, Vec::<Value>::new().into()));
+        all.push(with(
+            list,
+            Value::from(vec![Value::from(1), "80".into(), "3000-3999".into(), 65535.0.into()]),
+        ));
+        all.push(with(list, vec!["80-80"; 64].into()));
     }
     for name in NAMES {
         all.extend(["x", "X-Box", "!#$%&'*+.^_`|~-9"].map(|s| with(name, s.into())));
@@ -133,6 +145,8 @@ fn bad() -> Vec<Value> {
         all.extend([80.5, 0.5, 1e300].map(|n| with(limit, n.into())));
         all.extend([Value::Null, "80".into(), vec![80].into()].map(|v| with(limit, v)));
     }
+    all.extend([0, 101, -1].map(|n| with(PERCENT, n.into())));
+    all.extend([Value::Null, "50".into(), 50.5.into()].map(|v| with(PERCENT, v)));
     for port in PORTS {
         all.extend([0, 65536, -1, i64::MAX].map(|n| with(port, n.into())));
         all.extend([80.5, 0.5, -80.0, 1e300].map(|n| with(port, n.into())));
@@ -140,6 +154,18 @@ fn bad() -> Vec<Value> {
             ["", "0", "080", "65536", "70000", "100000", "+80", "-80", " 80", "80 ", "80\n", "８０", "http"];
         all.extend(texts.map(|s| with(port, s.into())));
         all.extend([Value::Null, true.into(), vec![80].into()].map(|v| with(port, v)));
+    }
+    for list in PORT_LISTS {
+        all.extend(
+            [Value::Null, 80.into(), "80".into(), vec![80; 65].into(), vec![0].into()].map(|v| with(list, v)),
+        );
+        all.extend([65536, -1].map(|n| with(list, vec![n].into())));
+        all.push(with(list, vec![80.5].into()));
+        for text in
+            ["", "-", "80-", "-80", "0-80", "80-65536", "80-090", "1-2-3", "80 - 81", "80-81\n", "http"]
+        {
+            all.push(with(list, vec![text].into()));
+        }
     }
     for name in NAMES {
         all.extend(

@@ -1,8 +1,12 @@
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
-use super::provider;
+use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
+use crate::kubernetes::provider::Provider;
+
+fn provider() -> Box<dyn Provider> {
+    super::provider(Clash::default())
+}
 
 pub(in super::super) fn running() -> Object {
     Object::new()
@@ -118,6 +122,15 @@ fn anything_else_is_creating() {
 }
 
 #[test]
+fn one_in_a_mode_that_is_not_known_is_served_only_if_its_pod_is_ready() {
+    let other = || running().with(&["spec", "operatingMode"], "Hibernated");
+    assert_state(&other(), State::Running);
+    assert_state(&other().not_ready("DependenciesNotReady"), State::Unknown);
+    assert_state(&other().without_address(), State::Unknown);
+    assert_state(&other().not_ready("PodFailed"), State::Dead);
+}
+
+#[test]
 fn the_first_address_is_taken_and_empty_ones_are_passed_over() {
     let ip = |ips: Value| {
         running().with(&["status", "podIPs"], ips).seen_by(&*provider()).map(|seen| seen.observation.ip)
@@ -136,4 +149,9 @@ fn the_id_is_namespace_and_name() {
         ("team-a--demo", "agent-sandbox:team-a/demo")
     );
     assert!(seen.token.is_none() && seen.owner.is_empty() && !seen.require_traffic_auth);
+}
+
+#[test]
+fn one_that_opensandbox_has_closed_is_closed_here_too() {
+    assert_reads_secure_access(&running(), &*provider());
 }

@@ -1,8 +1,12 @@
-use sandgate_routes::State;
+use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
 use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, now};
-use super::provider;
+use crate::kubernetes::provider::Provider;
+
+pub(in super::super) fn provider() -> Box<dyn Provider> {
+    super::provider(Clash::default())
+}
 
 /// A claimed sandbox that serves.
 pub(in super::super) fn running() -> Object {
@@ -56,7 +60,8 @@ impl Kruise for Object {
     }
 }
 
-const UNKNOWN_PHASES: [&str; 5] = ["Paused", "Resuming", "Upgrading", "Recycling", "Something"];
+/// Phases in which a sandbox rests, and one that nobody has thought of yet.
+const OTHER_PHASES: [&str; 5] = ["Paused", "Resuming", "Upgrading", "Recycling", "Something"];
 
 fn assert_state(object: &Object, state: State) {
     assert_eq!(object.state(&*provider()), state, "{}", object.0);
@@ -118,7 +123,7 @@ fn one_without_an_address_is_creating_whatever_phase_it_is_in() {
         assert_state(&object.clone().without_address(), State::Creating);
         assert_state(&object.with(&["status", "podInfo", "podIP"], ""), State::Creating);
     }
-    for phase in UNKNOWN_PHASES {
+    for phase in OTHER_PHASES {
         assert_state(&running().phase(phase).without_address(), State::Creating);
     }
     assert_state(&Object::new(), State::Creating);
@@ -130,7 +135,7 @@ fn one_in_a_pool_is_available_once_ready() {
     assert_state(&running().in_a_pool(), State::Available);
     assert_state(&running().in_a_pool().paused(), State::Available);
     assert_state(&running().in_a_pool().not_ready(), State::Creating);
-    for phase in UNKNOWN_PHASES {
+    for phase in OTHER_PHASES {
         assert_state(&running().in_a_pool().phase(phase), State::Available);
     }
 }
@@ -156,21 +161,48 @@ fn a_running_one_that_shall_pause_is_paused_ready_or_not() {
 }
 
 #[test]
-fn a_running_one_is_running_only_if_ready() {
+fn a_running_one_that_is_ready_is_running() {
     assert_state(&running(), State::Running);
-    assert_state(&running().not_ready(), State::Dead);
-    let unready = running().with(&["status", "conditions"], Value::Null);
-    assert_state(&unready, State::Dead);
-    assert_state(&unready.clone().condition("Ready", "Unknown", ""), State::Dead);
-    assert_state(&unready.condition("InplaceUpdate", "True", ""), State::Dead);
 }
 
 #[test]
-fn any_other_phase_is_paused() {
-    for phase in UNKNOWN_PHASES {
+fn a_running_one_that_is_not_ready_for_a_moment_is_not_dead() {
+    assert_state(&running().not_ready(), State::Creating);
+    let unready = running().with(&["status", "conditions"], Value::Null);
+    assert_state(&unready, State::Creating);
+    assert_state(&unready.clone().condition("Ready", "Unknown", ""), State::Creating);
+    assert_state(&unready.condition("InplaceUpdate", "True", ""), State::Creating);
+    let ending = running().not_ready().shuts_down(IN_AN_HOUR).seen_by(&*provider()).unwrap();
+    assert!(ending.dead_at.is_some(), "it still ends when it said it would");
+}
+
+#[test]
+fn one_that_rests_is_paused() {
+    for phase in ["Paused", "Resuming", "Upgrading", "Recycling", ""] {
         assert_state(&running().phase(phase), State::Paused);
     }
     assert_state(&running().with(&["status", "phase"], Value::Null), State::Paused);
+}
+
+#[test]
+fn one_in_a_phase_that_is_not_known_is_known_and_not_served() {
+    for phase in ["Something", "running", "Running "] {
+        assert_state(&running().phase(phase), State::Unknown);
+        assert_state(&running().phase(phase).paused().not_ready(), State::Unknown);
+    }
+}
+
+#[test]
+fn one_knows_when_it_was_made_and_its_address_is_a_controllers_word() {
+    let seen = |object: Object| object.seen_by(&*provider()).unwrap().observation;
+    let made = seen(running().with(&["metadata", "creationTimestamp"], NOW));
+    assert_eq!((made.created, made.ip_is_claimed), (Some(1_794_808_800), false));
+    for none in [Value::Null, json!(""), json!("1969-12-31T23:59:59Z")] {
+        assert_eq!(seen(running().with(&["metadata", "creationTimestamp"], none)).created, None);
+    }
+    let error =
+        running().with(&["metadata", "creationTimestamp"], "long ago").seen_by(&*provider()).unwrap_err();
+    assert_eq!(error.path, "metadata.creationTimestamp");
 }
 
 #[test]

@@ -1,8 +1,12 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
-use super::provider;
+use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
+use crate::kubernetes::provider::Provider;
+
+fn provider() -> Box<dyn Provider> {
+    super::provider(Clash::default())
+}
 
 const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
 
@@ -67,6 +71,27 @@ fn one_that_is_ready_and_has_an_endpoint_is_running() {
 }
 
 #[test]
+fn one_in_a_phase_that_is_not_known_is_known_and_not_served() {
+    for name in ["Hibernated", "succeed", "Running"] {
+        assert_state(&phase(name), State::Unknown);
+        assert_state(&phase(name).with(&["status", "ready"], 0), State::Unknown);
+    }
+}
+
+#[test]
+fn the_address_is_the_word_of_whoever_wrote_the_object() {
+    let seen = running().with(&["metadata", "creationTimestamp"], IN_AN_HOUR).seen_by(&*provider()).unwrap();
+    assert!(seen.observation.ip_is_claimed);
+    assert_eq!(seen.observation.created, Some(1_794_808_800 + 3600));
+}
+
+#[test]
+fn an_id_that_two_claim_is_ranked_unless_the_config_says_refuse() {
+    let clash = |clash| running().seen_by(&*super::provider(clash)).unwrap().observation.clash;
+    assert_eq!((clash(Clash::default()), clash(Clash::Refuse)), (Clash::Rank, Clash::Refuse));
+}
+
+#[test]
 fn the_first_endpoint_that_is_assigned_is_taken() {
     for (endpoints, ip) in [
         (r#"["10.0.0.1", "10.0.0.2"]"#, "10.0.0.1"),
@@ -91,11 +116,12 @@ fn endpoints_that_are_no_list_of_addresses_are_refused() {
 }
 
 #[test]
-fn the_id_is_the_name_and_the_token_is_the_annotation() {
-    let seen =
-        running().annotation("opensandbox.io/secure-access-token", "s3cret").seen_by(&*provider()).unwrap();
-    let seen = seen.observation;
+fn the_id_is_the_name() {
+    let seen = running().seen_by(&*provider()).unwrap().observation;
     assert_eq!((seen.id.as_str(), seen.key.to_string().as_str()), ("demo", "opensandbox:team-a/demo"));
-    assert!(seen.token.unwrap().matches(b"s3cret"));
-    assert_eq!(seen.clash, Clash::Refuse, "two objects of one name are ambiguous");
+}
+
+#[test]
+fn a_sandbox_with_a_token_for_secure_access_is_closed_to_everybody_without_it() {
+    assert_reads_secure_access(&running(), &*provider());
 }

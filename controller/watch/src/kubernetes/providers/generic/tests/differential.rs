@@ -1,5 +1,6 @@
 //! The built-in providers' rules, said by config, must come to the same.
 
+use sandgate_routes::Clash;
 use serde_json::{Value, json};
 
 use super::super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object};
@@ -37,9 +38,11 @@ fn kruise() -> Box<dyn Provider> {
             { "when": [pooled], "state": "creating" },
             { "when": [phase(json!(["Running"])), { "path": "spec.paused", "equals": true }], "state": "paused" },
             { "when": [phase(json!(["Running"])), ready], "state": "running" },
-            { "when": [phase(json!(["Running"]))], "state": "dead" },
+            { "when": [phase(json!(["Running"]))], "state": "creating" },
+            { "when": [phase(json!(["Paused", "Resuming", "Upgrading", "Recycling"]))], "state": "paused" },
+            { "when": [{ "path": "status.phase", "absent": true }], "state": "paused" },
         ],
-        "default-state": "paused",
+        "default-state": "unknown",
     }))
     .unwrap()
 }
@@ -66,8 +69,10 @@ fn sig() -> Box<dyn Provider> {
             { "when": [{ "path": "spec.operatingMode", "equals": "Suspended" }], "state": "paused" },
             { "when": [{ "path": "status.conditions[type=Finished].status", "equals": "True" }], "state": "dead" },
             { "when": [{ "path": "status.conditions[type=Ready].reason", "in": reasons }], "state": "dead" },
+            { "when": [{ "path": "spec.operatingMode", "equals": "Running" }], "state": "creating" },
+            { "when": [{ "path": "spec.operatingMode", "absent": true }], "state": "creating" },
         ],
-        "default-state": "creating",
+        "default-state": "unknown",
     }))
     .unwrap()
 }
@@ -80,7 +85,8 @@ fn compare(object: &Object, built_in: &dyn Provider, generic: &dyn Provider) {
                 ["r", "e"].map(|text| o.token.as_ref().is_some_and(|token| token.matches(text.as_bytes())));
             let head =
                 (o.key.name().to_owned(), o.id.clone(), o.uid.clone(), o.owner.clone(), o.version.clone());
-            Ok((head, o.state, o.ip, token, o.token.is_some(), o.require_traffic_auth, seen.dead_at))
+            let facts = (o.created, o.ip_is_claimed, o.require_traffic_auth, seen.dead_at);
+            Ok((head, o.state, o.ip, token, o.token.is_some(), facts))
         }
         // Of two fields that are wrong either may be named.
         Err(_) => Err(()),
@@ -120,6 +126,7 @@ fn openkruise_by_config_is_openkruise() {
         "Failed",
         "Recycling",
         "Terminating",
+        "Hibernating",
         "",
     ];
     let owner = |version: &str, kind: &str, controller: bool| {
@@ -151,7 +158,7 @@ fn openkruise_by_config_is_openkruise() {
         ],
     );
     assert!(objects.len() > 5_000);
-    let (built_in, generic) = (openkruise::provider(), kruise());
+    let (built_in, generic) = (openkruise::provider(Clash::Rank), kruise());
     for object in &objects {
         compare(object, &*built_in, &*generic);
     }
@@ -212,9 +219,13 @@ fn agent_sandbox_by_config_is_agent_sandbox() {
     let objects = combinations(
         Object::new(),
         &[
+            set(&["metadata", "creationTimestamp"], vec![Value::Null, json!(BEFORE_NOW), json!("x")]),
             set(&["metadata", "deletionTimestamp"], vec![Value::Null, json!(BEFORE_NOW)]),
             set(&["spec", "shutdownTime"], vec![Value::Null, json!(BEFORE_NOW), json!(IN_AN_HOUR)]),
-            set(&["spec", "operatingMode"], vec![Value::Null, json!("Running"), json!("Suspended")]),
+            set(
+                &["spec", "operatingMode"],
+                vec![Value::Null, json!("Running"), json!("Suspended"), json!("Hibernating")],
+            ),
             set(
                 &["metadata", "labels", "agents.x-k8s.io/warm-pool-sandbox"],
                 vec![Value::Null, json!("5f3a")],
@@ -226,7 +237,7 @@ fn agent_sandbox_by_config_is_agent_sandbox() {
             set(&["status", "conditions"], conditions),
         ],
     );
-    let (built_in, generic) = (agent_sandbox::provider(), sig());
+    let (built_in, generic) = (agent_sandbox::provider(Clash::Rank), sig());
     for object in &objects {
         compare(object, &*built_in, &*generic);
     }

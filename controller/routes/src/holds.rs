@@ -1,0 +1,94 @@
+//! IDs that are kept free for a while after the one who was served under them is gone.
+//!
+//! Clients of the dead go on sending for a while. Until the hold ends nobody from elsewhere may be served under the
+//! ID; a successor in the same namespace, and of the same provider, may. An object that has the ID as its own name may
+//! too, unless the dead had it so: otherwise anybody could keep a name from its owner by a label.
+//!
+//! A hold knows hashes only: at a million deletes in ten minutes it has to be small. Two that share one are kept apart
+//! from nothing worse than a wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+
+use crate::Route;
+use crate::key::RawKey;
+
+/// For whom an ID is kept.
+#[derive(Clone, Copy)]
+struct Hold {
+    group: u64,
+    is_canonical: bool,
+    /// Nothing while all who claimed the ID live: it is only known for whom it would be kept.
+    until: Option<u64>,
+}
+
+pub(crate) struct Holds {
+    hasher: RandomState,
+    holds: HashMap<u64, Hold>,
+    // In the order of their ends; one that was made anew or lifted since is passed over.
+    ends: VecDeque<(u64, u64)>,
+    cap: usize,
+}
+
+impl Holds {
+    pub(crate) fn new(cap: usize) -> Self {
+        Self { hasher: RandomState::new(), holds: HashMap::new(), ends: VecDeque::new(), cap }
+    }
+
+    fn group(&self, key: RawKey<'_>) -> u64 {
+        self.hasher.hash_one((key.provider, key.namespace))
+    }
+
+    /// Keeps the ID of `gone` for its own until then.
+    pub(crate) fn keep(&mut self, gone: &Route, until: u64) {
+        let hold =
+            Hold { group: self.group(gone.raw_key()), is_canonical: gone.is_canonical(), until: Some(until) };
+        if self.holds.insert(gone.id_hash(), hold).is_none_or(|old| old.until != Some(until)) {
+            self.ends.push_back((until, gone.id_hash()));
+        }
+    }
+
+    /// Remembers who was served under an ID that is ambiguous now.
+    pub(crate) fn remember(&mut self, served: &Route) {
+        let hold =
+            Hold { group: self.group(served.raw_key()), is_canonical: served.is_canonical(), until: None };
+        self.holds.entry(served.id_hash()).or_insert(hold);
+    }
+
+    /// Whether the ID of `claimant` is not kept for others.
+    pub(crate) fn admits(&self, claimant: &Route) -> bool {
+        self.holds.get(&claimant.id_hash()).is_none_or(|hold| {
+            hold.until.is_none()
+                || hold.group == self.group(claimant.raw_key())
+                || claimant.is_canonical() && !hold.is_canonical
+        })
+    }
+
+    /// Keeps an ambiguous ID, if `gone` is of those who were served under it last.
+    pub(crate) fn renew(&mut self, gone: &Route, until: u64) {
+        let group = self.group(gone.raw_key());
+        if self.holds.get(&gone.id_hash()).is_some_and(|hold| hold.group == group) {
+            self.keep(gone, until);
+        }
+    }
+
+    /// Somebody is served under the ID: nothing is kept any more.
+    pub(crate) fn lift(&mut self, id_hash: u64) {
+        self.holds.remove(&id_hash);
+    }
+
+    /// Ends the hold that is over, or that is too many, and says of which ID, by its hash.
+    pub(crate) fn end_one(&mut self, now: u64) -> Option<u64> {
+        while let Some(&(until, id_hash)) = self.ends.front() {
+            if until > now && self.ends.len() <= self.cap {
+                return None;
+            }
+            self.ends.pop_front();
+            if self.holds.get(&id_hash).is_some_and(|hold| hold.until == Some(until)) {
+                self.holds.remove(&id_hash);
+                return Some(id_hash);
+            }
+        }
+        None
+    }
+}

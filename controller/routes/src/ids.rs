@@ -1,0 +1,211 @@
+//! Whose an ID is.
+//!
+//! Each live object claims one ID. Of the claimants at most one is shown to readers, under the ID; the others are
+//! displaced. Which one is a function of the objects that live, and of the last who was served; never of arrival:
+//!
+//! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)). The first is shown. So a
+//!    newcomer takes an ID from a living incumbent only if the ID is the newcomer's own name, and the incumbent has it
+//!    by a label.
+//! 2. If two or more of the first one's provider could be served, and one of these refuses to share
+//!    ([`Clash::Refuse`](crate::Clash)), the first is shown as ambiguous and stands for all: nobody is served. An
+//!    object that could not be served makes no ID ambiguous, nor does one of another provider.
+//! 3. When the one who is served leaves the ID, it is held for the lifetime of a tombstone ([`Holds`](crate::holds)):
+//!    claimants from another namespace wait, those of the same follow at once. Then rank decides again.
+//!
+//! Nothing happens to the one who is shown when another claimant comes, changes or goes, unless that changes who is
+//! first or whether the ID is ambiguous.
+
+use crate::counts::Counter;
+use crate::reader::Shared;
+use crate::served::PinnedMap;
+use crate::table::Table;
+use crate::{Outcome, Route};
+
+impl Table {
+    /// Puts an object's new route in place; nothing of it is left elsewhere but an older route under the same ID. Says
+    /// whose ID was taken, or who has it.
+    pub(crate) fn publish(&mut self, shared: &Shared, served: &PinnedMap<'_>, new: Route) -> Outcome {
+        let (slot, id_hash) = (new.slot(), new.id_hash());
+        if let Some(record) = self.records.get_mut(slot) {
+            record.id_hash = id_hash;
+        }
+        shared.counters.state(new.state()).up();
+        let shown = served.by_hash(id_hash);
+        let is_contested =
+            self.records.displaced.any(id_hash) || shown.is_some_and(|shown| shown.slot() != slot);
+        if !is_contested && (shown.is_some() || self.holds.admits(&new)) {
+            if shown.is_none() {
+                self.holds.lift(id_hash);
+            }
+            self.show(shared, served, shown, Some(new));
+            return Outcome::Applied;
+        }
+        let rival = shown.filter(|shown| shown.slot() != slot);
+        let created = self.records.created(slot);
+        self.records.displaced.insert(new, created);
+        self.settle(shared, served, shown, id_hash, Some(slot));
+        self.outcome(served, rival, slot, id_hash)
+    }
+
+    fn outcome(&self, served: &PinnedMap<'_>, rival: Option<&Route>, slot: u32, id_hash: u64) -> Outcome {
+        match served.by_hash(id_hash) {
+            Some(shown) if shown.is_ambiguous() => {
+                let rivals = self.records.displaced.claimants(id_hash).chain([shown]);
+                let other =
+                    rivals.map(|route| (route.slot(), route.key())).filter(|(other, _)| *other != slot);
+                match other.map(|(_, key)| key).min() {
+                    Some(other) => Outcome::Ambiguous { other: other.to_key() },
+                    None => Outcome::Applied,
+                }
+            }
+            Some(shown) if shown.slot() == slot => match rival {
+                Some(rival) if !rival.is_ambiguous() => Outcome::Takeover { displaced: rival.key().to_key() },
+                _ => Outcome::Applied,
+            },
+            Some(shown) => Outcome::Displaced { by: Some(shown.key().to_key()) },
+            None => Outcome::Displaced { by: None },
+        }
+    }
+
+    /// An object leaves its ID: it is not shown any more and claims nothing.
+    pub(crate) fn leave(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
+        let Some(own) = self.records.route(served, slot) else { return };
+        let (own, id_hash) = (own.clone(), own.id_hash());
+        // Another ID may have the hash of one that is claimed and not shown.
+        let shown = served.by_hash(id_hash).filter(|shown| shown.raw_id() == own.raw_id());
+        self.records.displaced.remove(slot);
+        match shown {
+            Some(shown) if shown.slot() == slot => {
+                let until = self.end_of_hold();
+                if shown.is_ambiguous() {
+                    self.holds.renew(&own, until);
+                } else {
+                    self.holds.keep(&own, until);
+                }
+                self.settle_among(shared, served, Some(shown), id_hash, None);
+            }
+            Some(shown) if shown.is_ambiguous() => {
+                let until = self.end_of_hold();
+                self.holds.renew(&own, until);
+                self.settle(shared, served, Some(shown), id_hash, None);
+            }
+            _ => {}
+        }
+        shared.counters.displaced.set(self.records.displaced.len());
+    }
+
+    /// Decides anew about an ID whose hold is over, if anybody waits for it.
+    pub(crate) fn settle_held(&mut self, shared: &Shared, id_hash: u64) {
+        let served = shared.served.pin();
+        if self.records.displaced.any(id_hash) {
+            let shown = served.by_hash(id_hash);
+            self.settle(shared, &served, shown, id_hash, None);
+        }
+    }
+
+    /// Gives an object the rank of its age, which was not known before.
+    pub(crate) fn set_created(&mut self, shared: &Shared, slot: u32, created: u32) {
+        let Some(record) = self.records.get_mut(slot) else { return };
+        if record.created == created {
+            return;
+        }
+        record.created = created;
+        let id_hash = record.id_hash;
+        if let Some(route) = self.records.displaced.remove(slot) {
+            self.records.displaced.insert(route, created);
+        }
+        self.settle_held(shared, id_hash);
+    }
+
+    /// Decides whom to show of those who claim an ID: the displaced, and the one who is shown now. The `changed` one has
+    /// a new route.
+    fn settle(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        shown: Option<&Route>,
+        id_hash: u64,
+        changed: Option<u32>,
+    ) {
+        if let Some(shown) = shown
+            && self.records.displaced.get(shown.slot()).is_none()
+        {
+            let created = self.records.created(shown.slot());
+            self.records.displaced.insert(shown.clone(), created);
+        }
+        self.settle_among(shared, served, shown, id_hash, changed);
+    }
+
+    /// The same among the displaced alone. The one who is shown now is one of them, or has left.
+    fn settle_among(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        shown: Option<&Route>,
+        id_hash: u64,
+        changed: Option<u32>,
+    ) {
+        let displaced = &self.records.displaced;
+        let admitted = |(_, claimant): &(usize, &Route)| self.holds.admits(claimant);
+        let first = displaced.claimants(id_hash).enumerate().find(admitted).map(|(waiting, first)| {
+            let ambiguous = displaced.is_contested(id_hash, first.key().provider());
+            (first.slot(), ambiguous, waiting > 0)
+        });
+        let Some((slot, ambiguous, others_wait)) = first else {
+            self.show(shared, served, shown, None);
+            shared.counters.displaced.set(self.records.displaced.len());
+            return;
+        };
+        let was_served = shown.filter(|shown| !shown.is_ambiguous());
+        if ambiguous && let Some(was_served) = was_served {
+            self.holds.remember(was_served);
+        } else if !ambiguous && !others_wait {
+            self.holds.lift(id_hash);
+        }
+        let new = self.records.displaced.remove(slot).map(|route| route.marked(ambiguous));
+        shared.counters.displaced.set(self.records.displaced.len());
+        // A rival came or went, and nothing has changed for the one who is shown.
+        if let Some(shown) = shown
+            && (shown.slot(), shown.is_ambiguous()) == (slot, ambiguous)
+            && changed != Some(slot)
+        {
+            return;
+        }
+        self.show(shared, served, shown, new);
+    }
+
+    /// Changes what readers see under an ID, and tells whoever listens what became of the route that was served.
+    pub(crate) fn show(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        old: Option<&Route>,
+        new: Option<Route>,
+    ) {
+        let is_ambiguous = |route: Option<&Route>| route.is_some_and(Route::is_ambiguous);
+        move_by(&shared.counters.routes, old.is_some(), new.is_some());
+        move_by(&shared.counters.ambiguous, is_ambiguous(old), is_ambiguous(new.as_ref()));
+        let was_served = old.filter(|old| !old.is_ambiguous());
+        let now = new.as_ref().map(Route::id_hash);
+        match (old, new) {
+            (_, Some(new)) => served.insert(new),
+            (Some(old), None) => served.remove(old.id_hash()),
+            (None, None) => {}
+        }
+        if !self.feed.has_subscribers() {
+            return;
+        }
+        let is_served = now.and_then(|hash| served.by_hash(hash)).filter(|new| !new.is_ambiguous());
+        if was_served.is_some() || is_served.is_some() {
+            self.feed.tell(was_served, is_served);
+        }
+    }
+}
+
+fn move_by(counter: &Counter, was: bool, is: bool) {
+    match (was, is) {
+        (false, true) => counter.up(),
+        (true, false) => counter.down(),
+        _ => {}
+    }
+}

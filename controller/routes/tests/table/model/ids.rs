@@ -1,0 +1,167 @@
+//! Whose an ID is, by the naive table: all claimants are looked at each time.
+
+use sandgate_routes::{ObjectKey, State};
+
+use super::{Live, Model, Said, refuses};
+
+/// What an ID says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Served(ObjectKey),
+    /// Nobody, and this one stands for all.
+    Ambiguous(ObjectKey),
+}
+
+impl Shown {
+    pub(crate) fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Served(key) | Self::Ambiguous(key) => key,
+        }
+    }
+}
+
+/// For whom an ID is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    provider: String,
+    namespace: String,
+    is_canonical: bool,
+    /// Nothing while it is only known for whom it would be kept.
+    until: Option<u64>,
+}
+
+pub(super) fn is_canonical(key: &ObjectKey, id: &str) -> bool {
+    id == format!("{}--{}", key.namespace(), key.name())
+}
+
+impl Model {
+    /// The live objects of an ID, the first in rank first.
+    fn ranked(&self, id: &str) -> Vec<(&ObjectKey, &Live)> {
+        let mut claimants: Vec<_> = self.live.iter().filter(|(_, live)| live.observed.id == id).collect();
+        claimants.sort_by_key(|(key, live)| {
+            let uid = live.observed.uid.clone();
+            (live.created.is_none(), !is_canonical(key, id), live.created, uid, (*key).clone())
+        });
+        claimants
+    }
+
+    fn admits(&self, id: &str, key: &ObjectKey) -> bool {
+        self.holds.get(id).is_none_or(|hold| {
+            hold.until.is_none()
+                || (hold.provider == key.provider() && hold.namespace == key.namespace())
+                || (is_canonical(key, id) && !hold.is_canonical)
+        })
+    }
+
+    fn hold(id: &str, key: &ObjectKey, until: Option<u64>) -> Hold {
+        Hold {
+            provider: key.provider().to_owned(),
+            namespace: key.namespace().to_owned(),
+            is_canonical: is_canonical(key, id),
+            until,
+        }
+    }
+
+    fn keep(&mut self, id: &str, key: &ObjectKey) {
+        let until = self.now + self.limits.lifetime;
+        let hold = Self::hold(id, key, Some(until));
+        if self.holds.insert(id.to_owned(), hold).is_none_or(|old| old.until != Some(until)) {
+            self.ends.push((until, id.to_owned()));
+        }
+    }
+
+    /// Decides whom to show.
+    fn settle(&mut self, id: &str) {
+        let before = self.shown.remove(id);
+        let ranked = self.ranked(id);
+        let first = ranked.iter().map(|(key, _)| (*key).clone()).find(|key| self.admits(id, key));
+        let Some(first) = first else { return };
+        let others_wait = *ranked[0].0 != first;
+        let could_be_served = |live: &Live| matches!(live.observed.state, State::Running | State::Paused);
+        let mut rivals = ranked
+            .iter()
+            .filter(|(key, live)| key.provider() == first.provider() && could_be_served(live))
+            .map(|(_, live)| refuses(live))
+            .collect::<Vec<_>>();
+        rivals.sort_unstable();
+        let ambiguous = rivals.len() > 1 && rivals.ends_with(&[true]);
+        if !ambiguous {
+            if !others_wait {
+                self.holds.remove(id);
+            }
+        } else if let Some(Shown::Served(served)) = before {
+            self.holds.entry(id.to_owned()).or_insert(Self::hold(id, &served, None));
+        }
+        let shown = if ambiguous { Shown::Ambiguous(first) } else { Shown::Served(first) };
+        self.shown.insert(id.to_owned(), shown);
+    }
+
+    /// Whether an object is served and nobody else claims its ID: nothing is to be settled.
+    fn is_alone(&self, key: &ObjectKey, id: &str) -> bool {
+        self.ranked(id).len() == 1 && self.shown.get(id) == Some(&Shown::Served(key.clone()))
+    }
+
+    /// An object claims its ID with a new word. What became of that.
+    pub(super) fn claimed(&mut self, key: &ObjectKey) -> Said {
+        let id = self.live[key].observed.id.clone();
+        let before = self.shown.get(&id).cloned();
+        if self.is_alone(key, &id) {
+            return Said::Applied;
+        }
+        self.settle(&id);
+        match self.shown.get(&id) {
+            Some(Shown::Ambiguous(_)) => {
+                let others = self.live.iter().filter(|(other, live)| *other != key && live.observed.id == id);
+                Said::Ambiguous(others.map(|(other, _)| other.clone()).min().unwrap())
+            }
+            Some(Shown::Served(holder)) if holder == key => match before {
+                Some(Shown::Served(other)) if other != *key => Said::Takeover(other),
+                _ => Said::Applied,
+            },
+            Some(Shown::Served(holder)) => Said::Displaced(Some(holder.clone())),
+            None => Said::Displaced(None),
+        }
+    }
+
+    /// An object, which is out already, does not claim this ID any more.
+    pub(super) fn left(&mut self, key: &ObjectKey, id: &str) {
+        match self.shown.get(id).cloned() {
+            Some(Shown::Served(holder)) if holder == *key => self.keep(id, key),
+            Some(Shown::Ambiguous(_)) => {
+                let is_mine =
+                    |hold: &Hold| hold.provider == key.provider() && hold.namespace == key.namespace();
+                if self.holds.get(id).is_some_and(is_mine) {
+                    self.keep(id, key);
+                }
+            }
+            _ => return,
+        }
+        self.settle(id);
+    }
+
+    pub(super) fn set_created(&mut self, key: &ObjectKey, created: u64) {
+        let live = self.live.get_mut(key).unwrap();
+        live.created = Some(created);
+        let id = live.observed.id.clone();
+        if !self.is_alone(key, &id) {
+            self.settle(&id);
+        }
+    }
+
+    /// Ends the holds whose time is over or that are too many. How many there were.
+    pub(super) fn end_holds(&mut self) -> usize {
+        let mut ended = 0;
+        while let Some((until, id)) = self.ends.first().cloned() {
+            if until > self.now && self.ends.len() <= self.limits.max_dead {
+                break;
+            }
+            self.ends.remove(0);
+            if self.holds.get(&id).is_some_and(|hold| hold.until == Some(until)) {
+                self.holds.remove(&id);
+                self.settle(&id);
+                ended += 1;
+            }
+        }
+        ended
+    }
+}

@@ -1,0 +1,109 @@
+//! What of a sandbox's answer reaches the client.
+//!
+//! A sandbox runs a tenant's code, and the gateway's own infrastructure reads some response headers: a front Envoy takes
+//! this gateway out of service for everybody when an answer has `x-envoy-immediate-health-check-fail`. So the headers of
+//! Envoy and of Sandgate are removed from every answer that comes from a sandbox. Nobody can tell the router's own
+//! `x-envoy-upstream-service-time` from a sandbox's, so that one goes too. Answers that Envoy gives itself keep theirs.
+
+use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilter;
+
+/// What to do with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It goes on as it is.
+    Pass,
+    /// It goes on without the headers that [`clean`] removes.
+    Clean,
+    /// It is no answer: see [`sandgate_request::Trouble::BadStatus`].
+    BadStatus,
+}
+
+/// Looks at every header once. Allocates nothing.
+pub(super) fn judge<EHF: EnvoyHttpFilter>(envoy: &EHF) -> Judgement {
+    let (mut valid, mut switches, mut internal) = (false, false, false);
+    envoy.visit_response_headers(&mut |name, value| {
+        if name == b":status" {
+            valid = is_final(value);
+            switches = value == b"101";
+        } else {
+            internal |= is_internal(name);
+        }
+    });
+    // The request's headers are asked for only by the few answers that switch protocols.
+    let valid = valid || (switches && envoy.get_request_header_value("upgrade").is_some());
+    if !valid {
+        return Judgement::BadStatus;
+    }
+    if internal { Judgement::Clean } else { Judgement::Pass }
+}
+
+/// Removes what is not a sandbox's to say.
+#[cold]
+pub(super) fn clean<EHF: EnvoyHttpFilter>(envoy: &mut EHF) {
+    let mut names = Vec::new();
+    envoy.visit_response_headers(&mut |name, _| {
+        if let (true, Ok(name)) = (is_internal(name), std::str::from_utf8(name)) {
+            names.push(name.to_owned());
+        }
+    });
+    for name in names {
+        envoy.remove_response_header(&name);
+    }
+}
+
+/// A status that ends a request: 200 to 599.
+fn is_final(status: &[u8]) -> bool {
+    matches!(status, [b'2'..=b'5', b'0'..=b'9', b'0'..=b'9'])
+}
+
+/// Names that mean something to an Envoy or to a Sandgate. Envoy's names are in lower case.
+fn is_internal(name: &[u8]) -> bool {
+    name.starts_with(b"x-")
+        && (name.starts_with(b"x-envoy-")
+            || name.starts_with(b"x-sandgate-")
+            || matches!(name, b"x-sandbox-id" | b"x-sandbox-uid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_final_status_is_one_from_200_to_599() {
+        for (status, expected) in [
+            ("200", true),
+            ("204", true),
+            ("599", true),
+            ("100", false),
+            ("101", false),
+            ("199", false),
+            ("600", false),
+            ("999", false),
+            ("000", false),
+            ("20", false),
+            ("2000", false),
+            ("2x0", false),
+            ("", false),
+        ] {
+            assert_eq!(is_final(status.as_bytes()), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn the_headers_of_envoy_and_of_sandgate_are_internal_and_no_others() {
+        for name in [
+            "x-envoy-immediate-health-check-fail",
+            "x-envoy-",
+            "x-sandgate-route",
+            "x-sandbox-id",
+            "x-sandbox-uid",
+        ] {
+            assert!(is_internal(name.as_bytes()), "{name}");
+        }
+        for name in
+            ["x-envoy", "x-sandbox-ids", "x-sandbox-port", "x-request-id", "content-type", "envoy-x", ""]
+        {
+            assert!(!is_internal(name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! What a tenant can write into its own objects, and what it does not get by that.
+
+use std::fs;
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use sandgate_tests::kubernetes::{ApiServer, Kind, kruise, opensandbox};
+use sandgate_tests::{DEADLINE, Gateway, WebSocket, eventually, locations};
+use serde_json::{Value, json};
+
+use super::{a_second_after, ask, refused, sandbox, served};
+use crate::support::PORT;
+
+const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
+const NOT_FOUND: (u16, &str) = (502, "sandbox_not_found");
+const NOT_RUNNING: (u16, &str) = (503, "sandbox_not_running");
+
+/// A gateway of two tenants, each with a namespace of its own.
+async fn two_tenants(api: &ApiServer, kinds: &[Kind]) -> ([String; 2], Gateway) {
+    let namespaces = [api.namespace("attacker").await, api.namespace("victim").await];
+    let providers: Vec<Value> =
+        kinds.iter().map(|kind| json!({ "kind": kind.provider(), "namespaces": namespaces })).collect();
+    let gateway = Gateway::builder().kubernetes(&api.admin_kubeconfig(), &json!(providers)).start().await;
+    (namespaces, gateway)
+}
+
+/// Waits until everything that has happened in a namespace is in the table, by one more object there.
+async fn settle(api: &ApiServer, gateway: &Gateway, kind: Kind, namespace: &str, name: &str) {
+    let last = kind.draft(api, namespace, &format!("{name}-of-{namespace}")).create().await;
+    gateway.follows(&last).await;
+}
+
+#[tokio::test]
+async fn a_deleted_sandboxs_id_goes_to_a_successor_of_its_namespace_and_to_nobody_elses() {
+    let api = ApiServer::shared().await;
+    let ([elsewhere, home], gateway) = two_tenants(&api, &[Kind::OpenKruise]).await;
+    let (there, here) = (sandbox("elsewhere").await, sandbox("home").await);
+    let id = format!("shared-{home}");
+    let claim =
+        |namespace: &str, name: &str| kruise(&api, namespace, name).label("agents.kruise.io/sandbox-id", &id);
+    let request = || crate::support::ask(&id);
+    let first = claim(&home, "first").running(here.ip()).create().await;
+    served(&gateway, request, &here).await;
+    a_second_after(&first).await;
+    claim(&elsewhere, "heir").running(there.ip()).create().await;
+    settle(&api, &gateway, Kind::OpenKruise, &elsewhere, "a").await;
+    first.delete().await;
+    refused(&gateway, request, NOT_FOUND).await;
+    let second = claim(&home, "second").running(here.ip()).create().await;
+    let reply = served(&gateway, request, &here).await;
+    assert_eq!(reply.seen("x-sandbox-uid"), [second.uid()]);
+    assert_eq!(there.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_tenant_that_claims_anothers_id_by_label_gets_none_of_its_requests() {
+    let api = ApiServer::shared().await;
+    let ([attacker, victim], gateway) = two_tenants(&api, &[Kind::OpenKruise]).await;
+    let (here, there) = (sandbox("victim").await, sandbox("attacker").await);
+    let owner = kruise(&api, &victim, "box").running(here.ip()).create().await;
+    let request = || ask(Kind::OpenKruise, &victim, "box");
+    served(&gateway, request, &here).await;
+    let (id, port) = (owner.id(), PORT.to_string());
+    let headers = [("e2b-sandbox-id", id.as_str()), ("e2b-sandbox-port", port.as_str())];
+    let mut socket = WebSocket::open(gateway.address(), None, "/ws", &headers).await.expect("an upgrade");
+    assert_eq!(socket.next().await.as_deref(), Some("victim"));
+
+    let evil = kruise(&api, &attacker, "evil").label("agents.kruise.io/sandbox-id", &id).running(there.ip());
+    let first = evil.clone().create().await;
+    settle(&api, &gateway, Kind::OpenKruise, &attacker, "a").await;
+    for _ in 0..8 {
+        assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    }
+    let page = gateway.admin("/sandgate/routes?displaced=1").await.json();
+    assert_eq!((&page["total"], &page["routes"][0]["name"]), (&json!(1), &json!("evil")), "{page}");
+    // Neither by a change of its object, nor by its end.
+    first.patch(json!({ "metadata": { "annotations": { "touched": "yes" } } })).await;
+    settle(&api, &gateway, Kind::OpenKruise, &attacker, "b").await;
+    assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    first.delete().await;
+    settle(&api, &gateway, Kind::OpenKruise, &attacker, "c").await;
+    for _ in 0..8 {
+        assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    }
+    socket.send("still there").await;
+    assert_eq!(socket.next().await.as_deref(), Some("still there"));
+
+    // And not as the heir of the dead, whose clients still ask.
+    evil.create().await;
+    owner.delete().await;
+    refused(&gateway, request, NOT_FOUND).await;
+    settle(&api, &gateway, Kind::OpenKruise, &victim, "d").await;
+    for _ in 0..8 {
+        let reply = gateway.send(request()).await;
+        assert_eq!((reply.status, &reply.json()["reason"]), (502, &json!("sandbox_not_found")));
+    }
+    assert_eq!(there.requests(), 0);
+    // Whoever makes it anew in its own namespace has the ID again.
+    kruise(&api, &victim, "box").running(here.ip()).create().await;
+    served(&gateway, request, &here).await;
+    assert_eq!(there.requests(), 0);
+}
+
+#[tokio::test]
+async fn a_tenant_that_names_its_sandbox_like_anothers_neither_gets_its_requests_nor_stops_them() {
+    let api = ApiServer::shared().await;
+    let ([attacker, victim], gateway) = two_tenants(&api, &[Kind::OpenSandbox]).await;
+    let (here, there) = (sandbox("victim").await, sandbox("attacker").await);
+    let name = format!("box-of-{victim}");
+    let owner = opensandbox(&api, &victim, &name).running(here.ip()).create().await;
+    let request = || ask(Kind::OpenSandbox, &victim, &name);
+    served(&gateway, request, &here).await;
+    a_second_after(&owner).await;
+    // On its way, and then up.
+    let evil = opensandbox(&api, &attacker, &name).create().await;
+    settle(&api, &gateway, Kind::OpenSandbox, &attacker, "a").await;
+    for _ in 0..8 {
+        assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    }
+    evil.resume(there.ip()).await;
+    settle(&api, &gateway, Kind::OpenSandbox, &attacker, "b").await;
+    for _ in 0..8 {
+        assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    }
+    evil.delete().await;
+    settle(&api, &gateway, Kind::OpenSandbox, &attacker, "c").await;
+    for _ in 0..8 {
+        assert_eq!(gateway.send(request()).await.sandbox(), "victim");
+    }
+    assert_eq!(there.requests(), 0);
+}
+
+#[tokio::test]
+async fn an_endpoint_outside_the_pod_ranges_leads_nowhere_however_it_is_spelled() {
+    let api = ApiServer::shared().await;
+    let ([namespace, _], gateway) = two_tenants(&api, &[Kind::OpenSandbox]).await;
+    let here = sandbox("here").await;
+    let name = format!("box-of-{namespace}");
+    let object = opensandbox(&api, &namespace, &name).running(here.ip()).create().await;
+    let request = || ask(Kind::OpenSandbox, &namespace, &name);
+    for address in [
+        "10.96.0.1",
+        "203.0.113.7",
+        "169.254.169.254",
+        "::ffff:169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::1",
+        "fd00::5efe:127.0.0.1",
+    ] {
+        object.resume(here.ip()).await;
+        served(&gateway, request, &here).await;
+        object.resume(address).await;
+        refused(&gateway, request, NOT_RUNNING).await;
+        let page = gateway.admin(&format!("/sandgate/routes?id={name}")).await.json();
+        assert_eq!((&page["ip"], &page["state"]), (&Value::Null, &json!("creating")), "{address}");
+    }
+    gateway.logged(&["warn", &name, "is outside the pod ranges"]).await;
+}
+
+#[tokio::test]
+async fn endpoints_that_name_anothers_pod_lead_nowhere() {
+    let api = ApiServer::shared().await;
+    let kinds = [Kind::OpenKruise, Kind::OpenSandbox];
+    let ([attacker, victim], gateway) = two_tenants(&api, &kinds).await;
+    let name = format!("evil-of-{attacker}");
+    let mine = sandbox("attacker").await;
+    let evil = opensandbox(&api, &attacker, &name).create().await;
+    let request = || ask(Kind::OpenSandbox, &attacker, &name);
+    for kind in kinds {
+        let here = sandbox("victim").await;
+        let box_name = format!("{}-of-{victim}", kind.provider());
+        kind.draft(&api, &victim, &box_name).running(here.ip()).create().await;
+        let theirs = || ask(kind, &victim, &box_name);
+        served(&gateway, theirs, &here).await;
+        evil.resume(here.ip()).await;
+        gateway.follows(&evil).await;
+        let asked = here.requests();
+        for _ in 0..8 {
+            let reply = gateway.send(request()).await;
+            assert_eq!(
+                (reply.status, &reply.json()["reason"]),
+                (503, &json!("sandbox_not_running")),
+                "{kind:?}"
+            );
+        }
+        assert_eq!(here.requests(), asked, "{kind:?}");
+        if kind == Kind::OpenSandbox {
+            // Of two who say the same of themselves nobody can tell whose it is, though evil is the older one.
+            refused(&gateway, theirs, (503, "sandbox_not_running")).await;
+        } else {
+            served(&gateway, theirs, &here).await;
+        }
+        evil.resume(mine.ip()).await;
+        served(&gateway, request, &mine).await;
+        served(&gateway, theirs, &here).await;
+    }
+}
+
+/// The policy of `envoy/deploy/admission`, for one namespace and with the administrator as the operator.
+fn policy(namespace: &str) -> String {
+    let file = locations::repository().join("envoy/deploy/admission/opensandbox.yaml");
+    let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let shipped = "system:serviceaccount:opensandbox-system:opensandbox-controller-manager";
+    assert!(text.contains(shipped), "the policy names the operator");
+    let text = text
+        .replace(shipped, "admin")
+        .replace("sandgate-opensandbox-endpoints", &format!("endpoints-{namespace}"));
+    format!(
+        "{}\n  matchResources:\n    namespaceSelector:\n      matchLabels: {{ kubernetes.io/metadata.name: {namespace} }}\n",
+        text.trim_end()
+    )
+}
+
+#[tokio::test]
+async fn with_the_shipped_policy_a_tenant_cannot_write_endpoints_and_the_operator_can() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("policy").await;
+    let tenant = api.service_account(&namespace, "tenant").await;
+    api.apply(&format!(
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{ name: tenant, namespace: {namespace} }}\n\
+         rules: [{{ apiGroups: [sandbox.opensandbox.io], resources: [batchsandboxes], verbs: ['*'] }}]\n---\n\
+         apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n\
+         metadata: {{ name: tenant, namespace: {namespace} }}\n\
+         roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant }}\n\
+         subjects: [{{ kind: ServiceAccount, name: tenant, namespace: {namespace} }}]\n"
+    ))
+    .await;
+    let object = opensandbox(&api, &namespace, "box").running("127.0.0.1").create().await;
+    let client = api.client_with(&tenant.token().await).await;
+    let objects: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &Kind::OpenSandbox.resource());
+    let patch = async |annotation: &str, value: &str| {
+        let patch = json!({ "metadata": { "annotations": { annotation: value } } });
+        objects.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await
+    };
+    let code = |done: kube::Result<DynamicObject>| match done {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => {
+            assert!(status.message.contains("endpoints") || status.code == 403, "{status:?}");
+            status.code
+        }
+        Err(error) => panic!("{error}"),
+    };
+    // A right that was just given takes the server a moment to notice.
+    eventually("the tenant may write its objects", DEADLINE, async || {
+        (code(patch(ENDPOINTS, r#"["127.0.0.9"]"#).await) == 200).then_some(())
+    })
+    .await;
+    api.apply(&policy(&namespace)).await;
+    // Another address each time: what changes nothing is allowed.
+    let mut tries = 0;
+    eventually("the policy is in force", DEADLINE, async || {
+        tries += 1;
+        (code(patch(ENDPOINTS, &format!(r#"["127.0.1.{tries}"]"#)).await) == 422).then_some(())
+    })
+    .await;
+    // Anything else is the tenant's as before, and so is an object that says nothing of endpoints.
+    assert_eq!(code(patch("note", "mine").await), 200);
+    let made = |name: &str, annotations: Value| {
+        let object = json!({
+            "apiVersion": Kind::OpenSandbox.resource().api_version, "kind": "BatchSandbox",
+            "metadata": { "name": name, "namespace": namespace, "annotations": annotations }, "spec": {},
+        });
+        serde_json::from_value::<DynamicObject>(object).expect("an object")
+    };
+    let create = async |object: DynamicObject| code(objects.create(&Default::default(), &object).await);
+    assert_eq!(create(made("plain", json!({}))).await, 200);
+    assert_eq!(create(made("pointed", json!({ ENDPOINTS: r#"["127.0.0.8"]"# }))).await, 422);
+    // The operator writes what it sees.
+    object.resume("127.0.0.7").await;
+    let now = object.get().await.expect("the object exists");
+    assert_eq!(now["metadata"]["annotations"][ENDPOINTS], r#"["127.0.0.7"]"#);
+}
