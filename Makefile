@@ -41,6 +41,11 @@ scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME
 churn: deps failpoints module ## The long versions of the churn scenarios: some minutes
 	$(call with-envoy,cargo test --locked -p sandgate-tests churn:: -- --nocapture)
 
+MINUTES ?= 60
+soak: deps module ## One gateway under churn for an hour (MINUTES=10): fails when memory, descriptors or counts grow
+	cargo build --locked -p sandgate-tests --bin soak
+	$(call with-envoy,nice $(BUILT)/debug/soak --minutes $(MINUTES) --out $(BUILT)/soak.tsv $(ARGS))
+
 churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
 test scenarios churn: export SANDGATE_BIN = $(BUILT)/debug/sandgate
@@ -110,5 +115,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build module test scenarios churn lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build module test scenarios churn soak lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:

@@ -19,6 +19,7 @@ pub mod locations;
 pub mod netns;
 mod planes;
 mod sandbox;
+pub mod soak;
 mod tls;
 mod wait;
 

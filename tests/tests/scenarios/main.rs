@@ -38,6 +38,7 @@ mod said;
 mod secrets;
 mod shares;
 mod shutdown;
+mod soak;
 mod support;
 mod switches;
 mod threads;
