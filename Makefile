@@ -95,7 +95,7 @@ bench-push: module ## What pushed routes cost, for the record: some minutes (the
 	@.ci/deps pip3:python3-pip ip:iproute2
 	cargo build --release --locked -p sandgate-benches --bin push
 	cargo build --locked -p sandgate
-	for bench in latency throughput partition; do \
+	for bench in latency throughput relist partition; do \
 	  SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" $(BUILT)/release/push $$bench --out benches/results/push/$$bench.tsv $(ARGS) \
 	    | tee benches/results/push/$$bench.txt; \
 	done

@@ -5,7 +5,9 @@
 
 mod gateway;
 mod latency;
+mod lister;
 mod partition;
+mod relist;
 mod sender;
 mod sink;
 mod throughput;
@@ -39,6 +41,8 @@ enum Bench {
     /// How long a gateway that was cut off needs for the table of the others once its line is back; three gateways in network
     /// namespaces (needs root)
     Partition(Common),
+    /// From a push to the first request that is answered by it, while a list of a million objects is read and committed
+    Relist(Common),
     #[command(name = "__pinned", hide = true, disable_help_flag = true)]
     Pinned {
         core: usize,
@@ -63,7 +67,7 @@ struct Common {
     /// Write every round here, as tab-separated values
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// How many rounds [default: latency 10, throughput and partition 15; quick: 2]
+    /// How many rounds [default: latency and relist 10, throughput and partition 15; quick: 2]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// The core of Envoy: its worker, its main thread, and the thread that takes pushes
@@ -78,6 +82,9 @@ struct Common {
     /// Pushes a second while requests are timed (throughput)
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     pushes: u32,
+    /// Objects in the list (relist) [default: 1,000,000; quick: 100,000]
+    #[arg(long, value_name = "N")]
+    objects: Option<usize>,
     /// Requests a second while they are timed (throughput)
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     requests: u32,
@@ -94,6 +101,7 @@ fn main() -> ExitCode {
         Bench::Latency(common) => measured(&common, latency::run),
         Bench::Throughput(common) => measured(&common, throughput::run),
         Bench::Partition(common) => measured(&common, partition::run),
+        Bench::Relist(common) => measured(&common, relist::run),
         Bench::Pinned { core, parent, program, args } => {
             Err(process::become_pinned(core, parent, &program, &args))
         }
