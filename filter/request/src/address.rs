@@ -296,12 +296,14 @@ impl Address {
         self.names(reading.form, reading.id, reading.port.into())
     }
 
-    /// The same, of the parts of an address in another form. Case carries no meaning in a host.
+    /// The same, of the parts of an address in another form.
     pub(crate) fn names(&self, form: Form, id: &[u8], port: AskedPort) -> bool {
-        let same_id = if form.is_host() || self.form.is_host() {
-            self.id_bytes().eq_ignore_ascii_case(id)
-        } else {
-            self.id_bytes() == id
+        let own = self.id_bytes();
+        let same_id = match (self.form.is_host(), form.is_host()) {
+            (true, true) => own.eq_ignore_ascii_case(id),
+            (true, false) => is_named_by_host(own, id),
+            (false, true) => is_named_by_host(id, own),
+            (false, false) => own == id,
         };
         same_id && (self.default_port || port.is_default || port.number == self.port)
     }
@@ -421,6 +423,12 @@ impl PartialEq for Address {
 impl Eq for Address {}
 
 const SEPARATOR: &[u8] = b"--";
+
+/// Whether the ID in a host names this ID. Case carries no meaning in a host, and browsers send it in lower case. In an ID it
+/// does: `Team--a` is another sandbox than `team--a`, and must not be shown in the origin of that one.
+fn is_named_by_host(host: &[u8], id: &[u8]) -> bool {
+    id == host || id.iter().copied().eq(host.iter().map(u8::to_ascii_lowercase))
+}
 
 /// The stored bytes are checked to be ASCII when an address is made, so the fallback is never seen.
 fn as_str(bytes: &[u8]) -> &str {

@@ -186,9 +186,11 @@ fn route<'t, H: Headers + ?Sized>(
     Ok(route)
 }
 
-/// The route of the ID as sent, else, where it came from a host, of the ID in lower case.
+/// The route of the ID. One that came from a host is meant in lower case, whatever case it was sent in: only where nobody has
+/// that ID it is looked up as it was sent. Otherwise whoever took the ID in another case would get the requests of clients
+/// that do not write hosts in lower case.
 fn look_up<'t>(address: &Address, table: &'t Pinned<'_>) -> Option<&'t Route> {
-    table.get_bytes(address.id_bytes()).or_else(|| address.with_folded_id(|id| table.get_bytes(id)))
+    address.with_folded_id(|id| table.get_bytes(id)).or_else(|| table.get_bytes(address.id_bytes()))
 }
 
 /// A UID says which sandbox of that name is meant, in every form: its successor is another one. An empty one says nothing.

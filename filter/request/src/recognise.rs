@@ -23,7 +23,7 @@ use sandgate_routes::is_valid_id;
 
 use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Headers, Part};
-use host::Readings;
+use host::{Reading, Readings};
 
 /// What [`recognise`] found.
 // Boxing the address would put an allocation on every request.
@@ -149,10 +149,16 @@ fn forms<H: Headers + ?Sized>(
     Ok(())
 }
 
-/// The form in which the host names another sandbox than the address, if it does. One of its readings has to agree.
+/// The form in which the host names another sandbox than the address, if it does. Of two readings of the host a header
+/// chooses the one that it agrees with. A path must agree with both: a browser follows any link to a path, and shows what it
+/// gets in the origin of the host, whichever sandbox the host alone would have meant.
 pub(crate) fn conflict(address: &Address, readings: &Readings<'_>) -> Option<Form> {
     let first = readings.good().next()?;
-    (!readings.good().any(|reading| address.agrees_with_host(reading))).then_some(first.form)
+    let other = |reading: &&Reading<'_>| !address.agrees_with_host(reading);
+    if address.form() == Form::KruisePath {
+        return readings.good().find(other).map(|reading| reading.form);
+    }
+    readings.good().all(|reading| other(&reading)).then_some(first.form)
 }
 
 /// Envoy joins several `Host` headers into one value, which is no host; of any other header they are apart.

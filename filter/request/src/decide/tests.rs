@@ -85,7 +85,7 @@ fn no_state_but_running_is_served() {
 }
 
 #[test]
-fn an_id_from_a_host_is_looked_up_as_sent_and_then_in_lower_case() {
+fn an_id_from_a_host_is_looked_up_in_lower_case_and_only_then_as_sent() {
     let upper = || Observation {
         key: ObjectKey::new("test", "team", "upper").expect("the key is valid"),
         id: "BOX".into(),
@@ -95,14 +95,16 @@ fn an_id_from_a_host_is_looked_up_as_sent_and_then_in_lower_case() {
     let (_writer, reader) = table([sandbox(), upper()]);
     let host = |host| decided(&reader, "", &[(":authority", host)]);
     assert_eq!(host("80-box.example.com"), Ok("box".into()));
-    assert_eq!(host("80-BOX.example.com"), Ok("BOX".into()));
+    assert_eq!(host("80-BOX.example.com"), Ok("box".into()), "a newcomer gets nothing by another case");
     assert_eq!(host("80-Box.example.com"), Ok("box".into()));
     assert_eq!(host("Box-80.example.com"), Ok("box".into()));
     assert_eq!(host("80-Boy.example.com"), Err(Refusal::Unknown));
     assert_eq!(decided(&reader, "", &[("e2b-sandbox-id", "Box")]), Err(Refusal::Unknown));
     assert_eq!(decided(&reader, "", &[(":path", "/kruise/Box/80/")]), Err(Refusal::Unknown));
     let (_writer, reader) = table([upper()]);
-    assert_eq!(decided(&reader, "", &[(":authority", "80-box.example.com")]), Err(Refusal::Unknown));
+    let host = |host| decided(&reader, "", &[(":authority", host)]);
+    assert_eq!(host("80-box.example.com"), Err(Refusal::Unknown));
+    assert_eq!(host("80-BOX.example.com"), Ok("BOX".into()));
 }
 
 #[test]

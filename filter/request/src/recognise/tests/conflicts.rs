@@ -57,6 +57,26 @@ fn a_port_that_is_only_a_default_agrees_with_any() {
 }
 
 #[test]
+fn an_id_in_another_case_is_another_sandbox_beside_a_host() {
+    let path = |host| read(&[(":path", "/kruise/Team--a/80/sw.js"), (":authority", host)]);
+    assert_eq!(path("80-team--a.example.com"), "conflict of kruise-path and kruise-host");
+    assert_eq!(path("team--a-80.example.com"), "conflict of kruise-path and opensandbox-host");
+    assert_eq!(path("80-TEAM--A.example.com"), "conflict of kruise-path and kruise-host");
+    assert_eq!(path("80-Team--a.example.com"), "kruise-path Team--a:80 /sw.js", "just as it is written");
+    let header =
+        |id| read(&[("e2b-sandbox-id", id), ("e2b-sandbox-port", "80"), (":authority", "80-a.example.com")]);
+    assert_eq!(header("A"), "conflict of kruise-header and kruise-host");
+    assert_eq!(header("a"), "kruise-header a:80");
+}
+
+#[test]
+fn a_path_beside_a_host_with_two_readings_is_a_conflict_with_one_of_them() {
+    let path = |path| read(&[(":path", path), (":authority", "80-web-3000.example.com")]);
+    assert_eq!(path("/kruise/80-web/3000/sw.js"), "conflict of kruise-path and kruise-host");
+    assert_eq!(path("/kruise/web-3000/80/sw.js"), "conflict of kruise-path and opensandbox-host");
+}
+
+#[test]
 fn what_names_nothing_beside_an_address_is_no_conflict() {
     let header = [("e2b-sandbox-id", "a"), ("e2b-sandbox-port", "80")];
     for host in
