@@ -1,7 +1,7 @@
 //! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 
@@ -13,6 +13,12 @@ use super::usage::Usage;
 const OPEN: u8 = 0;
 const CLOSING: u8 = 1;
 const REMOVED: u8 = 2;
+
+/// Whether it was used since the main thread last looked.
+const UNUSED: u8 = 0;
+const USED: u8 = 1;
+/// Not yet, and the main thread has not looked: whoever waited for it is on the way.
+const NEW: u8 = 2;
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
@@ -29,7 +35,7 @@ pub(crate) struct Host {
     /// Who asked for it first, where that matters.
     opened_by: Option<Client>,
     phase: AtomicU8,
-    used: AtomicBool,
+    recent_use: AtomicU8,
     /// How often in a row nobody had used it when the main thread asked.
     quiet: AtomicU8,
     in_flight: AtomicU32,
@@ -44,7 +50,7 @@ impl Host {
             usage,
             opened_by: None,
             phase: AtomicU8::new(OPEN),
-            used: AtomicBool::new(true),
+            recent_use: AtomicU8::new(NEW),
             quiet: AtomicU8::new(0),
             in_flight: AtomicU32::new(0),
         }
@@ -105,19 +111,24 @@ impl Host {
     pub(crate) fn enter(&self) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         // Most requests find it set: a load leaves the cache line shared between workers.
-        if !self.used.load(Ordering::Relaxed) {
-            self.used.store(true, Ordering::Relaxed);
+        if self.recent_use.load(Ordering::Relaxed) != USED {
+            self.recent_use.store(USED, Ordering::Relaxed);
         }
     }
 
     /// A request has ended.
     pub(crate) fn leave(&self) {
-        self.used.store(true, Ordering::Relaxed);
+        self.recent_use.store(USED, Ordering::Relaxed);
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody uses it, or is about to: the request that it was made for may not have begun yet.
+    pub(crate) fn is_held(&self) -> bool {
+        self.in_flight() > 0 || self.recent_use.load(Ordering::Relaxed) == NEW
     }
 
     /// How often in a row nobody had used it between two looks.
@@ -127,7 +138,7 @@ impl Host {
 
     /// The main thread looks whether it was used since the last look, or is in use. Says what [`Self::quiet`] is now.
     pub(crate) fn look(&self) -> u8 {
-        let used = self.used.swap(false, Ordering::Relaxed) || self.in_flight() > 0;
+        let used = self.recent_use.swap(UNUSED, Ordering::Relaxed) != UNUSED || self.in_flight() > 0;
         let quiet = if used { 0 } else { self.quiet().saturating_add(1) };
         self.quiet.store(quiet, Ordering::Relaxed);
         quiet

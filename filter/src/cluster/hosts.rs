@@ -148,8 +148,16 @@ impl Closed {
 #[derive(Debug, Default)]
 struct Place {
     live: Option<Live>,
-    /// Handed out to be added, and not reported yet.
-    adding: bool,
+    adding: Adding,
+}
+
+/// Whether a host is handed out to be added and not reported yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Adding {
+    #[default]
+    No,
+    /// For this client, where clients have shares.
+    For(Option<Client>),
 }
 
 pub(crate) struct Book<W> {
@@ -347,7 +355,7 @@ impl<W> Book<W> {
                 if full.is_none() {
                     self.sandboxes.entry(identity).or_insert_with(|| Vec::with_capacity(1)).push(key);
                     if let Some(place) = self.places.get_mut(&key) {
-                        place.adding = true;
+                        place.adding = Adding::For(client);
                     }
                     let client = opener.map(|opener| opener.client);
                     adds.hosts.push(Add { key, identity, id, socket, client });
@@ -373,7 +381,7 @@ impl<W> Book<W> {
         let (key, identity) = (host.key(), host.identity());
         let since = self.moment(now);
         let place = self.places.entry(key).or_default();
-        place.adding = false;
+        place.adding = Adding::No;
         place.live = Some(Live { pointer, host: Arc::clone(&host), since, shard });
         self.live += 1;
         self.shards.entered(shard, host);
@@ -389,7 +397,7 @@ impl<W> Book<W> {
     pub(crate) fn refused(&mut self, key: Key, identity: u64) -> Vec<W> {
         self.leave_sandbox(key, identity);
         if let Some(place) = self.places.get_mut(&key) {
-            place.adding = false;
+            place.adding = Adding::No;
         }
         self.take_from(key, |_| true)
     }
@@ -442,11 +450,15 @@ impl<W> Book<W> {
         let live = |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref());
         let open = |key: &&Key| live(key).is_none_or(|live| !live.host.is_closing());
         if let Some(Opener { client, percent }) = opener {
-            // Those that nobody uses make room, so that they are held by nobody.
-            let holds = |live: &Live| {
-                live.host.opener() == Some(client) && !live.host.is_closing() && live.host.in_flight() > 0
+            // Those that nobody uses make room, so that they are held by nobody. One that is being added, or was just
+            // added, is held by whoever waits for it: else all that are asked for at once would be for free.
+            let holds = |place: &Place| match &place.live {
+                Some(live) => {
+                    live.host.opener() == Some(client) && !live.host.is_closing() && live.host.is_held()
+                }
+                None => place.adding == Adding::For(Some(client)),
             };
-            let held = hosts.iter().filter(|key| live(key).is_some_and(holds)).count();
+            let held = hosts.iter().filter(|key| self.places.get(key).is_some_and(holds)).count();
             let most = u32::try_from(self.max_ports).unwrap_or(u32::MAX);
             let share = share(most, percent);
             if share < most && held >= share as usize {
@@ -475,7 +487,7 @@ impl<W> Book<W> {
 
     /// Who is first in line for an address that nobody has.
     fn first_for_vacant(&self, key: Key) -> Option<First> {
-        self.places.get(&key).filter(|place| place.live.is_none() && !place.adding)?;
+        self.places.get(&key).filter(|place| place.live.is_none() && place.adding == Adding::No)?;
         let want = self.wants.get(&key)?.first()?;
         let Want { identity, opener, .. } = *want;
         Some(First { identity, id: Arc::clone(&want.id), socket: want.socket.clone(), opener })
@@ -505,7 +517,11 @@ impl<W> Book<W> {
         }
         if !kept.is_empty() {
             self.wants.insert(key, kept);
-        } else if self.places.get(&key).is_some_and(|place| place.live.is_none() && !place.adding) {
+        } else if self
+            .places
+            .get(&key)
+            .is_some_and(|place| place.live.is_none() && place.adding == Adding::No)
+        {
             self.places.remove(&key);
         }
         taken.into_iter().map(|want| want.waker).collect()

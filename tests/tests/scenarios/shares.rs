@@ -100,6 +100,44 @@ async fn the_ports_that_one_client_holds_leave_room_for_the_others() {
 }
 
 #[tokio::test]
+async fn a_client_that_asks_for_all_ports_at_once_gets_its_share_and_leaves_room_for_the_others() {
+    let ports: Vec<u16> = (20_300..20_340).collect();
+    let many = Sandbox::on_ports("many", &ports).await;
+    let gateway = Gateway::builder()
+        .routes(&routes([route("many").ip(many.ip())]))
+        .cluster("max-ports-per-sandbox", 40)
+        .start()
+        .await;
+    let address = gateway.address();
+    let on = |port: u16, path: &str| {
+        Request::get(path)
+            .header("e2b-sandbox-id", "default--many")
+            .header("e2b-sandbox-port", port.to_string())
+    };
+    let all = ports.iter().map(|port| {
+        let request = on(*port, "/slow");
+        tokio::spawn(async move {
+            let mut client = Client::http1_from(ip(GREEDY), address).await.expect("connect");
+            client.send(request).await.expect("an answer").status
+        })
+    });
+    let all: Vec<_> = all.collect();
+    gateway.stat_is("sandgate.rq_client_too_many_ports", 20).await;
+    many.holding(20).await;
+    let mut other = Client::http1_from(ip(OTHER), address).await.expect("connect");
+    for port in &ports {
+        assert_eq!(other.send(on(*port, "/")).await.expect("an answer").sandbox(), "many", "{port}");
+    }
+    many.release(20);
+    let mut statuses = Vec::new();
+    for request in all {
+        statuses.push(request.await.expect("no panic"));
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [[200; 20], [429; 20]].concat());
+}
+
+#[tokio::test]
 async fn a_port_that_is_closed_gives_its_host_up_at_once() {
     let demo = sandbox("demo").await;
     let gateway = Gateway::builder()

@@ -211,6 +211,46 @@ fn the_ports_that_one_client_holds_leave_room_for_others() {
 }
 
 #[test]
+fn ports_that_are_asked_for_all_at_once_are_counted_for_their_client() {
+    let mut world = World::new(40);
+    let client = Client::at(b"192.0.2.1:1").expect("an address");
+    let wants =
+        |port: u16, now| Want { opener: Some(Opener { client, percent: 50 }), ..want("a", 1, 1, port, now) };
+    for port in 0..40 {
+        assert_eq!(world.book.want(wants(port, world.now)), None);
+    }
+    let adds = world.book.take_adds(100);
+    assert_eq!((adds.hosts.len(), adds.over_the_share.len(), adds.over_the_cap.len()), (20, 20, 0));
+    let hosts: Vec<Arc<Host>> = adds
+        .hosts
+        .iter()
+        .map(|add| Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client).into())
+        .collect();
+    for (pointer, host) in hosts.iter().enumerate() {
+        let _ = world.book.added(pointer, Arc::clone(host), adds.shard, world.now);
+    }
+    // Their requests have not begun yet, but are about to.
+    let mut refused = |port: u16| {
+        assert_eq!(world.book.want(wants(port, world.now)), None);
+        let adds = world.book.take_adds(100);
+        for add in &adds.hosts {
+            let _ = world.book.refused(add.key, add.identity);
+        }
+        adds.over_the_share.len()
+    };
+    assert_eq!(refused(50), 1);
+    // One that began and ended is held by nobody.
+    hosts[0].enter();
+    hosts[0].leave();
+    assert_eq!(refused(51), 0);
+    // And one that nobody came for is held until the main thread looks.
+    hosts[0].enter();
+    assert_eq!(refused(52), 1);
+    hosts[1].look();
+    assert_eq!(refused(53), 0);
+}
+
+#[test]
 fn a_client_whose_share_is_the_whole_is_told_that_the_sandbox_has_no_more() {
     let mut book = Book::new(2);
     let client = Client::at(b"192.0.2.1:1").expect("an address");
