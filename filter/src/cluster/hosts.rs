@@ -19,6 +19,7 @@ mod shards;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -315,11 +316,16 @@ impl<W> Book<W> {
         }
     }
 
-    /// Closes hosts in the next so many shards that nobody uses and nobody has used since they were last looked at.
+    /// Closes hosts in the next so many shards that nobody uses and nobody has used since they were last looked at: as many as
+    /// are waited for, those that have been quiet the longest first.
     pub(crate) fn evict(&mut self, shards: usize) {
-        let idle = |host: &&Arc<Host>| !host.is_closing() && host.look() > 0;
-        let idle: Vec<Key> = self.shards.next_in_turn(shards).filter(idle).map(|host| host.key()).collect();
-        for key in idle {
+        let idle = |host: &Arc<Host>| {
+            let quiet = if host.is_closing() { 0 } else { host.look() };
+            (quiet > 0).then(|| (Reverse(quiet), host.key()))
+        };
+        let mut idle: Vec<(Reverse<u8>, Key)> = self.shards.next_in_turn(shards).filter_map(idle).collect();
+        idle.sort_by_key(|(quiet, _)| *quiet);
+        for (_, key) in idle.into_iter().take(self.vacant.len()) {
             self.close(key);
         }
     }
@@ -354,10 +360,10 @@ impl<W> Book<W> {
                 let full = self.make_room(identity, opener);
                 if full.is_none() {
                     self.sandboxes.entry(identity).or_insert_with(|| Vec::with_capacity(1)).push(key);
+                    let client = opener.map(|opener| opener.client);
                     if let Some(place) = self.places.get_mut(&key) {
                         place.adding = Adding::For(client);
                     }
-                    let client = opener.map(|opener| opener.client);
                     adds.hosts.push(Add { key, identity, id, socket, client });
                     break;
                 }
@@ -474,7 +480,7 @@ impl<W> Book<W> {
         let quietest = hosts
             .iter()
             .filter(unused)
-            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), std::cmp::Reverse(live.since))))
+            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), Reverse(live.since))))
             .copied();
         match quietest {
             Some(key) => {

@@ -273,6 +273,28 @@ fn a_client_whose_share_is_the_whole_is_told_that_the_sandbox_has_no_more() {
 }
 
 #[test]
+fn over_the_cap_on_hosts_no_more_go_than_are_waited_for_and_the_quietest_first() {
+    let mut world = World::new(8);
+    for last in 1..=20 {
+        world.want("a", last.into(), last, 80);
+    }
+    let quietest = world.host(7, 80);
+    for _ in 0..3 {
+        quietest.look();
+    }
+    for last in 1..=20 {
+        world.host(last, 80).look();
+    }
+    for last in 31..=33 {
+        assert_eq!(world.book.want(want("b", last.into(), last, 80, world.now)), None);
+    }
+    world.book.evict(world.book.shards());
+    let closed = world.book.take_closed();
+    assert_eq!(closed.len(), 3, "{closed:?}");
+    assert_eq!(closed[0].key, Key::new(ip(7), 80));
+}
+
+#[test]
 fn those_who_wait_too_long_are_given_up_and_the_place_with_them() {
     let mut world = World::new(8);
     assert_eq!(world.book.want(want("early", 1, 1, 80, world.now)), None);
