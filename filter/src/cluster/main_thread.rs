@@ -29,7 +29,7 @@ use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
 use super::process::Process;
 use super::served_at;
 use super::shared::{Answer, Message, Shared, Waker};
-use super::streams::{At, End};
+use super::streams::End;
 use super::ticker::{Ticker, decide_again};
 
 /// How often those who wait are looked after.
@@ -206,19 +206,19 @@ impl MainThread {
             // It may only have got another ID.
             Some(identity) => match self.served_now(identity) {
                 Some(now) => now,
-                None => return self.forget(identity, None, None, self.shared.config().on_delete),
+                None => return self.forget(identity, None, self.shared.config().on_delete),
             },
         };
         if was.is_some() && was != now {
-            self.forget(before.identity(), now, was, self.shared.config().on_pause);
+            self.forget(before.identity(), now, self.shared.config().on_pause);
         }
     }
 
-    /// An identity is served only at `keep` from now on; its requests end, those `at` an address if one is given.
-    fn forget(&mut self, identity: u64, keep: Option<IpAddr>, at: Option<IpAddr>, ending: Ending) {
+    /// An identity is served only at `keep` from now on: its hosts elsewhere are closed, and its requests there end or finish.
+    fn forget(&mut self, identity: u64, keep: Option<IpAddr>, ending: Ending) {
         decide_again(self.book.forget(identity, keep));
         if ending == Ending::End {
-            self.ends.push(End { identity, at: at.map(At::now) });
+            self.ends.push(End::now(identity, keep));
         }
     }
 
@@ -247,12 +247,7 @@ impl MainThread {
             let (gone, keep) = (route.is_none(), route.and_then(served_at));
             drop(table);
             let config = self.shared.config();
-            let ending = if gone { config.on_delete } else { config.on_pause };
-            match keep {
-                // Its requests elsewhere cannot be told from those here; they go on, their connections close behind them.
-                Some(_) => decide_again(self.book.forget(identity, keep)),
-                None => self.forget(identity, None, None, ending),
-            }
+            self.forget(identity, keep, if gone { config.on_delete } else { config.on_pause });
         }
         // The next run goes on, also where all are to be compared again.
         if self.compare_again { MOST_TAKEN } else { compared }

@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     fn end(identity: u64) -> End {
-        End { identity, at: None }
+        End::now(identity, None)
     }
 
     fn identities(orders: &Orders, worker: &Member, number: u64) -> Vec<u64> {
         let taken = orders.take(worker.id(), number);
-        taken.iter().flat_map(|ends| ends.iter().map(|end| end.identity)).collect()
+        taken.iter().flat_map(|ends| ends.iter().map(|end| end.identity())).collect()
     }
 
     #[test]

@@ -133,32 +133,31 @@ pub(crate) fn end(ends: &[End]) {
     STREAMS.with_borrow_mut(|streams| streams.end(ends));
 }
 
-/// Whose requests are to end: an identity's, all of them or those at one address.
+/// Whose requests are to end: an identity's, all of them or all but those at one address.
+///
+/// It is about the hosts there were when the order was given. When a late worker is told, the identity may be served again
+/// where it was: its new requests are on newer hosts, and go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
-    pub(crate) identity: u64,
-    pub(crate) at: Option<At>,
-}
-
-/// An address as it was when the order was given. When a late worker is told, the identity may be served there again: its new
-/// requests are on a newer host, and go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct At {
-    ip: IpAddr,
+    identity: u64,
+    /// Where it is served now.
+    keep: Option<IpAddr>,
     /// The newest host there was.
     newest: u64,
 }
 
-impl At {
-    pub(crate) fn now(ip: IpAddr) -> Self {
-        Self { ip, newest: Host::made() }
-    }
-}
-
 impl End {
+    pub(crate) fn now(identity: u64, keep: Option<IpAddr>) -> Self {
+        Self { identity, keep, newest: Host::made() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn identity(self) -> u64 {
+        self.identity
+    }
+
     fn concerns(self, host: &Host) -> bool {
-        host.identity() == self.identity
-            && self.at.is_none_or(|at| at.ip == host.key().ip() && host.number() <= at.newest)
+        host.identity() == self.identity && Some(host.key().ip()) != self.keep && host.number() <= self.newest
     }
 }
 
@@ -328,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_requests_of_the_identity_and_the_address_are_ended() {
+    fn only_the_requests_of_the_identity_at_other_addresses_are_ended() {
         let told: Vec<Seen> = (0..3).map(|_| Seen::default()).collect();
         let hosts = [host(1, 1), host(1, 2), host(2, 1)];
         let tokens: Vec<Token> = hosts
@@ -337,17 +336,17 @@ mod tests {
             .map(|(host, seen)| enter(Arc::clone(host), PICK, alone(), Box::new(seen.clone())))
             .collect();
         let counts = || told.iter().map(|seen| seen.0.lock().expect("no panic").len()).collect::<Vec<_>>();
-        let at = Some(At::now([127, 0, 0, 1].into()));
+        let elsewhere = End::now(1, Some([127, 0, 0, 2].into()));
         let newer = Seen::default();
         let served_again = enter(host(1, 1), PICK, alone(), Box::new(newer.clone()));
-        end(&[End { identity: 1, at }]);
+        end(&[elsewhere]);
         assert_eq!(counts(), [1, 0, 0]);
         assert!(newer.0.lock().expect("no panic").is_empty(), "it is served there again");
         leave(served_again);
-        end(&[End { identity: 2, at: None }, End { identity: 1, at: None }]);
+        end(&[End::now(2, None), End::now(1, None)]);
         assert_eq!(counts(), [1, 1, 1], "one is told once");
         tokens.into_iter().for_each(leave);
-        end(&[End { identity: 1, at: None }]);
+        end(&[End::now(1, None)]);
         assert_eq!(counts(), [1, 1, 1]);
     }
 
@@ -366,7 +365,7 @@ mod tests {
             }
         }
         let expected = live.iter().filter(|(identity, _)| *identity < 10).count();
-        let ends: Vec<End> = (0..10).map(|identity| End { identity, at: None }).collect();
+        let ends: Vec<End> = (0..10).map(|identity| End::now(identity, None)).collect();
         streams.end(&ends);
         assert_eq!(told.0.lock().expect("no panic").len(), expected);
         // What is looked at for one identity is its own and few others.

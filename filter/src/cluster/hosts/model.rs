@@ -9,7 +9,7 @@
 //! everybody who waits is answered, and every request whose sandbox is gone is told to end, and no other. A request that
 //! another filter holds between its decision and the choice may find no host, and never a stranger's or one that is gone.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ use crate::cluster::host::{Host, Published};
 use crate::cluster::key::Key;
 use crate::cluster::local::LocalHosts;
 use crate::cluster::orders::{Member, Orders, Workers};
-use crate::cluster::streams::{At, End, Streams, Token};
+use crate::cluster::streams::{End, Streams, Token};
 use crate::cluster::usage::Usage;
 
 /// Small numbers at random, the same in every run of a seed.
@@ -94,6 +94,8 @@ struct Model {
     envoy: BTreeMap<usize, Key>,
     /// Who really is at each pointer, which no part of the code under test can see.
     truth: BTreeMap<usize, u64>,
+    /// Whether requests end where their sandbox is not any more, as `on-pause: end` has it.
+    ends_when_moved: bool,
     /// The table: identity to the last byte of its address.
     table: BTreeMap<u64, u8>,
     // The main thread of the newest cluster.
@@ -136,6 +138,7 @@ impl Model {
             workers: (0..3).map(worker).collect(),
             envoy: BTreeMap::new(),
             truth: BTreeMap::new(),
+            ends_when_moved: seed % 3 != 0,
             table: BTreeMap::new(),
             cluster: Arc::clone(&cluster),
             book: Self::book(seed),
@@ -211,21 +214,23 @@ impl Model {
     fn move_away(&mut self) {
         let Some(identity) = self.anyone() else { return };
         let last = u8::try_from(self.dice.roll(ADDRESSES)).expect("small");
-        let Some(old) = self.table.insert(identity, last).filter(|old| *old != last) else { return };
+        if self.table.insert(identity, last) == Some(last) {
+            return;
+        }
         let woken = self.book.forget(identity, Some([10, 0, 0, last].into()));
         self.answer(woken);
-        if self.dice.roll(2) == 0 {
-            self.end(identity, Some([10, 0, 0, old].into()));
+        if self.ends_when_moved {
+            self.end(identity, Some([10, 0, 0, last].into()));
         }
     }
 
     /// The main thread of the newest cluster has these requests end.
-    fn end(&mut self, identity: u64, at: Option<IpAddr>) {
+    fn end(&mut self, identity: u64, keep: Option<IpAddr>) {
         for request in &mut self.in_flight {
-            let there = at.is_none_or(|at| request.host.key().ip() == at);
-            request.must_end |= request.host.identity() == identity && there;
+            let elsewhere = Some(request.host.key().ip()) != keep;
+            request.must_end |= request.host.identity() == identity && elsewhere;
         }
-        self.ends.push(End { identity, at: at.map(At::now) });
+        self.ends.push(End::now(identity, keep));
     }
 
     /// Envoy replaces the cluster by another of its name. The old one is destroyed, and whatever it was about to do with it;
@@ -245,17 +250,17 @@ impl Model {
         for worker in &mut self.workers {
             worker.inbox.push_back(Event::Replaced(Arc::clone(&self.cluster)));
         }
-        // Orders about a move went with the old cluster, and are not given again: the requests may finish.
-        let gone: Vec<u64> = self
-            .in_flight
-            .iter()
-            .map(|request| request.host.identity())
-            .filter(|identity| !self.table.contains_key(identity))
-            .collect();
         for request in &mut self.in_flight {
             request.must_end = request.told.0.load(Ordering::Relaxed) > 0;
         }
-        gone.into_iter().for_each(|identity| self.end(identity, None));
+        // The orders that went with the old cluster are given again.
+        let minded: BTreeSet<u64> = self.in_flight.iter().map(|request| request.host.identity()).collect();
+        for identity in minded {
+            let keep = self.key(identity, 0).map(|key| key.ip());
+            if keep.is_none() || self.ends_when_moved {
+                self.end(identity, keep);
+            }
+        }
     }
 
     /// A request on some worker: what it picks must be its own sandbox's and must be there.

@@ -270,6 +270,59 @@ fn requests_that_outlive_their_host_end_also_when_the_end_of_their_sandbox_was_m
 }
 
 #[test]
+fn requests_at_an_address_that_was_left_end_also_when_the_move_was_missed() {
+    for feed in [100, 1] {
+        let mut world = World::configured(feed, r#"{"on-delete":"end","on-pause":"end"}"#);
+        world.workers.push(WorkerThread::start(&world.process));
+        for (name, last) in [("moves", 1), ("stays", 2)] {
+            world.observe(name, name, State::Running, last);
+            world.want(name);
+        }
+        world.settle();
+        let told = [1, 2].map(|last| world.workers[0].begin(world.host(&format!("10.0.0.{last}:80"))));
+        // More changes than a short queue holds.
+        world.observe("moves", "moves", State::Running, 3);
+        world.observe("moves", "moves", State::Running, 4);
+        world.want("moves");
+        world.settle();
+        until(|| told[0].load(Ordering::Relaxed) == END);
+        let there = world.workers[0].begin(world.host("10.0.0.4:80"));
+        world.workers[0].run(|| ()).recv().expect("it has done everything");
+        assert_eq!([&told[1], &there].map(|told| told.load(Ordering::Relaxed)), [0, 0], "feed {feed}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_late_does_not_end_what_began_after_the_sandbox_was_resumed() {
+    let mut world = World::configured(1, r#"{"on-pause":"end"}"#);
+    world.workers.push(WorkerThread::start(&world.process));
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    world.settle();
+    let before = world.workers[0].begin(world.host("10.0.0.1:80"));
+    // The pause is found by looking at the table, because changes were missed.
+    world.observe("one", "u1", State::Paused, 1);
+    world.observe("one", "u1", State::Creating, 1);
+    while world.envoy.barriers.load(Ordering::Relaxed) == world.called {
+        world.run();
+    }
+    // The worker has not been called yet, and nobody waits for it any longer.
+    world.observe("one", "u1", State::Running, 1);
+    world.want("one");
+    while world.envoy.addresses().is_empty() || !world.host_is_open("10.0.0.1:80") {
+        if let Some((since, _)) = &mut world.main_thread.barrier {
+            *since -= BARRIER_LIMIT;
+        }
+        world.run();
+    }
+    let after = world.workers[0].begin(world.host("10.0.0.1:80"));
+    world.settle();
+    until(|| before.load(Ordering::Relaxed) == END);
+    world.workers[0].run(|| ()).recv().expect("it has done everything");
+    assert_eq!(after.load(Ordering::Relaxed), 0, "a request of a sandbox that runs was ended");
+}
+
+#[test]
 fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
     let mut world = World::new(10 * MOST_TAKEN);
     world.observe("one", "u1", State::Running, 1);

@@ -200,6 +200,15 @@ impl World {
         self.shared.published().get(*pointer).expect("published")
     }
 
+    /// Whether there is a host at this address that takes requests.
+    pub(super) fn host_is_open(&self, address: &str) -> bool {
+        let hosts = self.envoy.hosts.lock().expect("hosts");
+        let pointer = hosts.iter().find(|(_, known)| *known == address).map(|(pointer, _)| *pointer);
+        pointer
+            .and_then(|pointer| self.shared.published().get(pointer))
+            .is_some_and(|host| !host.is_closing())
+    }
+
     pub(super) fn key(name: &str) -> ObjectKey {
         ObjectKey::new("test", "default", name).expect("a key")
     }
