@@ -24,10 +24,22 @@ const UNKNOWN_MEMORY: u64 = 2 << 30;
 /// What Envoy may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
-    /// Connections that clients may have open.
-    pub(super) connections: u64,
+    pub(super) connections: Connections,
     /// Bytes of heap.
     pub(super) heap: u64,
+}
+
+/// How many connections may be open. Together they are no more than the files that Envoy may open.
+///
+/// Clients and sandboxes have limits of their own, because one HTTP/2 connection of a client can need a hundred to sandboxes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Connections {
+    /// Of clients.
+    pub(super) clients: u64,
+    /// To sandboxes, for one request at a time. Past it Envoy opens one for each port that has none, and no more.
+    pub(super) sandboxes: u64,
+    /// To sandboxes, for many requests at a time. They are fewer, but how many share one is for the sandbox to say.
+    pub(super) shared: u64,
 }
 
 impl Limits {
@@ -42,12 +54,12 @@ impl Limits {
     }
 }
 
-/// Each client's connection may need a second one, to a sandbox; `None` is no limit.
-fn connections(files: Option<u64>, workers: u64) -> u64 {
+/// `None` is no limit.
+fn connections(files: Option<u64>, workers: u64) -> Connections {
     let own = OWN_FILES + OWN_FILES_OF_A_WORKER.saturating_mul(workers);
-    files.map_or(MOST_CONNECTIONS, |files| {
-        (files.saturating_sub(own) / 2).clamp(FEWEST_CONNECTIONS, MOST_CONNECTIONS)
-    })
+    let fifth = files.unwrap_or(u64::MAX).saturating_sub(own) / 5;
+    let fifths = |count: u64| fifth.saturating_mul(count).clamp(FEWEST_CONNECTIONS, MOST_CONNECTIONS);
+    Connections { clients: fifths(2), sandboxes: fifths(2), shared: fifths(1) }
 }
 
 /// A tenth is left for what is no heap: stacks, sockets' buffers, the program itself.

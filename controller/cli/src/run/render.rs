@@ -18,6 +18,9 @@ const ORIGINAL_DST: &str = include_str!("../../../../envoy/config/clusters-origi
 
 const CLUSTERS: &str = "/static_resources/clusters";
 const CLUSTER: &str = "/cluster_type/typed_config";
+const THRESHOLDS: &str = "/circuit_breakers/thresholds/0";
+/// The cluster whose connections carry many requests at a time.
+const SHARED: &str = "sandbox-http2";
 /// Sandgate's network filter, before the connection manager.
 const SHARES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
 const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
@@ -78,9 +81,9 @@ impl Render<'_> {
             set(&format!("{HCM}{FILTER}{MODULE}"), path)?;
         }
         set(&format!("{HCM}{FILTER}/filter_config/value"), self.filter.clone())?;
-        set(CONNECTIONS, self.limits.connections.into())?;
+        set(CONNECTIONS, self.limits.connections.clients.into())?;
         set(HEAP, self.limits.heap.into())?;
-        let share = (self.limits.connections / 2).max(1);
+        let share = (self.limits.connections.clients / 2).max(1);
         set(&format!("{SHARES}/filter_config/value/connections-per-address"), share.into())?;
 
         let settings = format!("{BOOTSTRAP}/extension_config/value");
@@ -118,8 +121,12 @@ impl Render<'_> {
         known.map(|address| address.to_string().into()).chain(given).collect()
     }
 
-    /// A cluster of Sandgate's gets the module's path and the keys of the `cluster` section; others stay as they are.
+    /// Every cluster has as many connections as it may. One of Sandgate's gets the module's path and the keys of the `cluster`
+    /// section.
     fn set_cluster(&self, cluster: &mut Value) -> Result<(), String> {
+        let connections = self.limits.connections;
+        let most = if cluster["name"] == SHARED { connections.shared } else { connections.sandboxes };
+        add(cluster, THRESHOLDS, "max_connections", most.into())?;
         let Some(extension) = cluster.pointer_mut(CLUSTER) else { return Ok(()) };
         if let (Some(module), Some(place)) = (self.module, extension.pointer_mut(MODULE)) {
             *place = text(module)?;

@@ -3,16 +3,20 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::{Limits, connections, heap, memory};
+use super::{Connections, Limits, connections, heap, memory};
 
 #[test]
-fn clients_get_less_than_half_of_the_files() {
-    assert_eq!(connections(Some(256), 2), 88);
-    assert_eq!(connections(Some(1_048_576), 8), 524_224);
+fn clients_and_sandboxes_share_the_files_that_envoy_does_not_need_itself() {
+    let connections = |files, workers| {
+        let Connections { clients, sandboxes, shared } = connections(files, workers);
+        [clients, sandboxes, shared]
+    };
+    assert_eq!(connections(Some(256), 2), [70, 70, 35]);
+    assert_eq!(connections(Some(1_048_576), 8), [419_378, 419_378, 209_689]);
     // So few that Envoy can hardly start: a limit of zero would be refused.
-    assert_eq!(connections(Some(64), 2), 16);
-    assert_eq!(connections(Some(u64::MAX), 2), 1_000_000);
-    assert_eq!(connections(None, 2), 1_000_000);
+    assert_eq!(connections(Some(64), 2), [16; 3]);
+    assert_eq!(connections(Some(u64::MAX), 2), [1_000_000; 3]);
+    assert_eq!(connections(None, 2), [1_000_000; 3]);
 }
 
 fn machine(files: &[(&str, &str)]) -> TempDir {
@@ -53,6 +57,6 @@ fn a_tenth_of_the_memory_is_left_for_what_is_no_heap() {
 #[test]
 fn this_machine_has_limits() {
     let limits = Limits::here(Some(2));
-    assert!(limits.connections >= 16 && limits.heap >= 128 << 20, "{limits:?}");
+    assert!(limits.connections.clients >= 16 && limits.heap >= 128 << 20, "{limits:?}");
     assert!(memory(Path::new("/")) > 0);
 }

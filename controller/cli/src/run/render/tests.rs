@@ -6,6 +6,7 @@ use sandgate_request::{ConnectionsConfig, FilterConfig, UpstreamConfig};
 use sandgate_watch::Settings;
 use serde_json::{Map, Value, json};
 
+use super::super::limits::Connections;
 use super::{
     BOOTSTRAP, CLUSTER, CLUSTERS, CONNECTIONS, FILTER, HCM, HEAP, LISTENER, Limits, MODULE, Render, SHARES,
     STAT_PREFIX, shipped, shipped_filter_config,
@@ -27,7 +28,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         gateway,
         cluster: &NONE,
         access_log: false,
-        limits: Limits { connections: 77, heap: 1 << 30 },
+        limits: Limits { connections: Connections { clients: 77, sandboxes: 55, shared: 33 }, heap: 1 << 30 },
     }
 }
 
@@ -58,8 +59,9 @@ fn every_value_goes_to_its_place_and_the_rest_stays() {
         &json!({ "connections-per-address": 38 })
     );
     let mut clusters = at(&shipped(), CLUSTERS).clone();
-    for cluster in clusters.as_array_mut().unwrap() {
+    for (cluster, connections) in clusters.as_array_mut().unwrap().iter_mut().zip([55, 33]) {
         *cluster.pointer_mut(&format!("{CLUSTER}{MODULE}")).unwrap() = json!("/m/libsandgate.so");
+        cluster["circuit_breakers"]["thresholds"][0]["max_connections"] = json!(connections);
     }
     assert_eq!(at(&config, CLUSTERS), &clusters);
     assert!(config.pointer(HCM).unwrap().get("access_log").is_none());
