@@ -120,6 +120,8 @@ async fn a_client_cannot_have_the_headers_dropped_that_name_the_sandbox() {
         let reply = gateway.send(ask("default--mine").header("connection", listed)).await;
         assert_kept(&reply.json(), listed);
     }
+    let lines = ask("default--mine").header("connection", "keep-alive").header("connection", "x-sandbox-uid");
+    assert_kept(&gateway.send(lines).await.json(), "two lines");
     // Envoy sends the header on with an upgrade.
     for listed in ["Upgrade, x-sandbox-id, X-Sandbox-Uid", "x-sandbox-id,Upgrade", "Upgrade"] {
         let host = "8000-default--mine.sandbox.test";

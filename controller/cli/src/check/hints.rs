@@ -126,7 +126,7 @@ pub(super) fn outside() -> &'static str {
 }
 
 pub(super) fn shared_ids() -> &'static str {
-    "several objects give one ID. By the rules of their kind nobody is served under it, or the newest is: rename the others"
+    "several objects give one ID. One of them is served: the one whose own name it is, else the oldest; with `clash: refuse` none. Rename the others"
 }
 
 fn named(resource: &Resource) -> String {
