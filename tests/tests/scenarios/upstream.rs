@@ -162,7 +162,7 @@ async fn a_connection_is_not_tried_again_for_a_sandbox_that_has_gone_meanwhile()
         .cluster("on-delete", "finish")
         .adjust(|config| {
             for cluster in config["static_resources"]["clusters"].as_array_mut().expect("clusters") {
-                cluster["connect_timeout"] = json!("3s");
+                cluster["connect_timeout"] = json!("9s");
             }
         })
         .start()

@@ -88,15 +88,18 @@ fn a_thread_that_is_blocked_is_down_until_its_pulse_goes_on() {
     let (block, blocked) = channel::<()>();
     let blocked = Mutex::new(blocked);
     let blocked = Arc::new(blocked);
+    let (here, entered) = channel::<()>();
     let (thread, _ends) = watched(move |_, stop| {
-        let blocked = Arc::clone(&blocked);
+        let (blocked, here) = (Arc::clone(&blocked), here.clone());
         Box::pin(async move {
+            here.send(()).expect("the test waits");
             // Blocks the whole runtime, as nothing should.
             let _unblocked = blocked.lock().expect("one thread").recv();
             stop.asked().await;
         })
     });
     thread.start().expect("a thread");
+    entered.recv().expect("it is blocked, so that no beat comes any more");
     let now = Instant::now();
     let looks: Vec<bool> = (0..=MISSES).map(|_| thread.look(now)).collect();
     let (last, before) = looks.split_last().expect("looks");

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{KINDS, ask, refusals, refused, sandbox, served};
 
 /// Long enough to be served before, on a machine that does much else.
-const SOON: Duration = Duration::from_secs(4);
+const SOON: Duration = Duration::from_secs(9);
 const LATER: Duration = Duration::from_secs(3600);
 
 struct Ending {

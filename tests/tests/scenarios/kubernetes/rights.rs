@@ -5,6 +5,7 @@ use std::fs;
 use sandgate_tests::kubernetes::{ApiServer, Kind, ServiceAccount, Wire};
 use sandgate_tests::{Gateway, locations};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::{KINDS, ask, sandbox, served, watching};
 
@@ -90,13 +91,18 @@ pub(super) async fn each_provider(api: &ApiServer, mode: &str) {
     }
 }
 
+/// The shipped roles are the whole cluster's: one scenario changes those of the shared server at a time.
+static ROLES: Mutex<()> = Mutex::const_new(());
+
 #[tokio::test]
 async fn the_shipped_rights_are_enough_and_each_missing_one_is_told_with_streaming_lists() {
+    let _alone = ROLES.lock().await;
     each_provider(&ApiServer::shared().await, "streaming").await;
 }
 
 #[tokio::test]
 async fn without_any_right_the_gateway_says_so_stays_closed_and_opens_when_it_gets_them() {
+    let _alone = ROLES.lock().await;
     let api = ApiServer::shared().await;
     let namespace = api.namespace("denied").await;
     let place = sandbox("here").await;

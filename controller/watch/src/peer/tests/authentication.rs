@@ -133,20 +133,20 @@ async fn a_key_that_is_replaced_is_followed_and_a_bad_one_is_not_taken() {
     };
     loop {
         let message = fresh();
-        if plane.push_with(&message, &sign(&new, &message)).await.status == 204 {
+        if plane.push_until_answered(&message, &sign(&new, &message)).await.status == 204 {
             break;
         }
     }
     let message = fresh();
-    assert_eq!(plane.push_with(&message, &sign(&old, &message)).await.status, 401);
+    assert_eq!(plane.push_until_answered(&message, &sign(&old, &message)).await.status, 401);
     std::fs::write(folder.path().join("main"), "short").unwrap();
     let error = eventually(|| plane.status().error).await;
     assert!(error.contains("32"), "{error}");
     let message = fresh();
-    assert_eq!(plane.push_with(&message, &sign(&new, &message)).await.status, 204);
+    assert_eq!(plane.push_until_answered(&message, &sign(&new, &message)).await.status, 204);
     key_file(&folder, "main", KEY);
     eventually(|| plane.status().error.is_none().then_some(())).await;
-    assert_eq!(plane.push_with(&message, &sign(&old, &message)).await.status, 204);
+    assert_eq!(plane.push_until_answered(&message, &sign(&old, &message)).await.status, 204);
 }
 
 #[tokio::test]

@@ -125,6 +125,18 @@ impl Plane {
         self.send("POST", path, body, authorization).await
     }
 
+    /// As a sender does: again if the connection ends without an answer. It may where keys are replaced.
+    pub(crate) async fn push_until_answered(&self, message: &Value, authorization: &str) -> Answer {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let body = Bytes::from(message.to_string());
+            match self.try_send("POST", "/refresh", body, Some(authorization)).await {
+                Ok(answer) => return answer,
+                Err(error) => assert!(Instant::now() < end, "not in time: {error}"),
+            }
+        }
+    }
+
     pub(crate) async fn send(
         &self,
         method: &str,
@@ -132,12 +144,22 @@ impl Plane {
         body: impl Into<Bytes>,
         authorization: Option<&str>,
     ) -> Answer {
+        self.try_send(method, path, body.into(), authorization).await.unwrap()
+    }
+
+    async fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Bytes,
+        authorization: Option<&str>,
+    ) -> Result<Answer, hyper::Error> {
         let mut request = Request::builder().method(method).uri(path).header("host", "peer");
         if let Some(value) = authorization {
             request = request.header("authorization", value);
         }
         let stream = TcpStream::connect(self.address).await.unwrap();
-        exchange(stream, request.body(Full::new(body.into())).unwrap()).await.unwrap()
+        exchange(stream, request.body(Full::new(body)).unwrap()).await
     }
 
     /// Everything in the table, but for the numbers that are this process's own.
