@@ -78,7 +78,7 @@ pub struct PushSettings {
     pub keep_absent: Duration,
     /// Send what waits together, as one batch, to peers that take batches.
     pub batch: bool,
-    /// Objects that may wait for one peer.
+    /// Objects that may wait for one peer. Past that the living go first, and deletes only where nothing else waits.
     pub max_pending: usize,
     /// How often peers are looked for.
     pub rediscover: Duration,

@@ -2,10 +2,10 @@
 //!
 //! A newer version takes the place of the older one that waits, so a slow peer is told less often and never something
 //! older after something newer. What could not be delivered comes back to its place, unless something newer has come.
-//! As many objects wait as there is room for; past that the one that waits longest goes, since a peer that is this far
-//! behind learns from its watch.
+//! As many objects wait as there is room for; past that the living one that waits longest goes, since a peer that is this
+//! far behind learns from its watch. A delete goes only where nothing but deletes wait.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use hyper::body::Bytes;
@@ -51,44 +51,68 @@ pub(super) enum Queued {
     Added,
     /// It or an older one of its object was left out: one of them waits.
     Coalesced,
-    /// It waits, and another object's message was given up for it.
+    /// There was no room: another object's message was given up for it, or it was, where only deletes wait.
     Displaced,
 }
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    order: VecDeque<ObjectKey>,
-    newest: HashMap<ObjectKey, Pending>,
+    newest: HashMap<ObjectKey, (i64, Pending)>,
+    /// The objects by their places in the order, those that live and those that are deleted.
+    living: BTreeMap<i64, ObjectKey>,
+    deleted: BTreeMap<i64, ObjectKey>,
     max: usize,
 }
 
 impl Queue {
     pub(super) fn new(max: usize) -> Self {
-        Self { order: VecDeque::new(), newest: HashMap::new(), max: max.max(1) }
+        Self { newest: HashMap::new(), living: BTreeMap::new(), deleted: BTreeMap::new(), max: max.max(1) }
     }
 
     pub(super) fn push(&mut self, mut message: Pending) -> Queued {
-        if let Some(waiting) = self.newest.get_mut(&message.key) {
-            if message.supersedes(waiting) {
-                waiting.settle(Delivery::Coalesced);
-                // It waits as long as its object does.
-                message.since = waiting.since;
-                *waiting = message;
-            } else {
+        if let Some((place, waiting)) = self.newest.get_mut(&message.key) {
+            if !message.supersedes(waiting) {
                 message.settle(Delivery::Coalesced);
+                return Queued::Coalesced;
             }
+            waiting.settle(Delivery::Coalesced);
+            // It waits as long as its object does.
+            message.since = waiting.since;
+            let place = *place;
+            self.put(place, message);
             return Queued::Coalesced;
         }
-        let displaced = self.newest.len() >= self.max;
-        if displaced
-            && let Some(oldest) = self.order.pop_front()
-            && let Some(mut given_up) = self.newest.remove(&oldest)
-        {
-            given_up.settle(Delivery::Dropped);
+        let full = self.newest.len() >= self.max;
+        if full {
+            if self.living.is_empty() && !message.deletes {
+                message.settle(Delivery::Dropped);
+                return Queued::Displaced;
+            }
+            if let Some(mut given_up) = self.give_up_one() {
+                given_up.settle(Delivery::Dropped);
+            }
         }
-        self.order.push_back(message.key.clone());
-        self.newest.insert(message.key.clone(), message);
-        if displaced { Queued::Displaced } else { Queued::Added }
+        let last = self.living.last_key_value().max(self.deleted.last_key_value());
+        self.put(last.map_or(0, |(place, _)| place + 1), message);
+        if full { Queued::Displaced } else { Queued::Added }
+    }
+
+    /// Puts a message at its place, whatever of its object was there.
+    fn put(&mut self, place: i64, message: Pending) {
+        let (here, elsewhere) = if message.deletes {
+            (&mut self.deleted, &mut self.living)
+        } else {
+            (&mut self.living, &mut self.deleted)
+        };
+        elsewhere.remove(&place);
+        here.insert(place, message.key.clone());
+        self.newest.insert(message.key.clone(), (place, message));
+    }
+
+    /// Takes the one out that can be missed best: of the living the one that waits longest, and else of the deletes.
+    fn give_up_one(&mut self) -> Option<Pending> {
+        let (_, key) = self.living.pop_first().or_else(|| self.deleted.pop_first())?;
+        self.newest.remove(&key).map(|(_, message)| message)
     }
 
     /// Puts back what was taken and could not be delivered, before what has come since. Gives those there is no room for,
@@ -96,58 +120,77 @@ impl Queue {
     pub(super) fn put_back(&mut self, messages: Vec<Pending>) -> (Vec<Pending>, usize) {
         let (mut left, mut needless) = (Vec::new(), 0);
         for mut message in messages.into_iter().rev() {
-            let full = self.newest.len() >= self.max;
-            match self.newest.get_mut(&message.key) {
-                Some(waiting) if !message.supersedes(waiting) => {
+            if let Some((place, waiting)) = self.newest.get_mut(&message.key) {
+                needless += 1;
+                if message.supersedes(waiting) {
+                    waiting.settle(Delivery::Coalesced);
+                    let place = *place;
+                    self.put(place, message);
+                } else {
                     waiting.since = message.since;
                     message.settle(Delivery::Coalesced);
-                    needless += 1;
                 }
-                Some(waiting) => {
-                    waiting.settle(Delivery::Coalesced);
-                    *waiting = message;
-                    needless += 1;
-                }
-                None if full => left.push(message),
-                None => {
-                    self.order.push_front(message.key.clone());
-                    self.newest.insert(message.key.clone(), message);
-                }
+                continue;
             }
+            if self.newest.len() >= self.max {
+                if !message.deletes || self.living.is_empty() {
+                    left.push(message);
+                    continue;
+                }
+                left.extend(self.give_up_one());
+            }
+            let first = self.first().map_or(0, |(place, _)| place - 1);
+            self.put(first, message);
+        }
+        for message in &mut left {
+            message.settle(Delivery::Dropped);
         }
         (left, needless)
+    }
+
+    /// The place and the object that come first.
+    fn first(&self) -> Option<(i64, &ObjectKey)> {
+        let firsts = [self.living.first_key_value(), self.deleted.first_key_value()];
+        firsts.into_iter().flatten().min().map(|(place, key)| (*place, key))
     }
 
     /// Tells those who have waited this long what it looks like; their messages stay. Says how many were told.
     pub(super) fn tell(&mut self, waited: Duration, delivery: &Delivery) -> usize {
         let long = |message: &&mut Pending| message.waiter.is_some() && message.said.elapsed() >= waited;
-        let told = self.newest.values_mut().filter(long).map(|message| message.settle(delivery.clone()));
-        told.count()
+        let waiting = self.newest.values_mut().map(|(_, message)| message);
+        waiting.filter(long).map(|message| message.settle(delivery.clone())).count()
     }
 
     /// Gives up everything but the deletes. Whoever waits is told that it was dropped, or why it was kept. Says how many
     /// were given up.
     pub(super) fn keep_deletes(&mut self, reason: &str) -> usize {
         let before = self.newest.len();
-        self.newest.retain(|_, message| {
+        self.newest.retain(|_, (_, message)| {
             let deletes = message.deletes;
             let kept = || Delivery::Failed { reason: reason.to_owned() };
             message.settle(if deletes { kept() } else { Delivery::Dropped });
             deletes
         });
-        self.order.retain(|key| self.newest.contains_key(key));
+        self.living.clear();
         before - self.newest.len()
     }
 
     /// Takes up to `max` messages, those that wait longest.
     pub(super) fn take(&mut self, max: usize) -> Vec<Pending> {
-        let count = self.order.len().min(max);
-        self.order.drain(..count).filter_map(|key| self.newest.remove(&key)).collect()
+        std::iter::from_fn(|| self.take_first()).take(max).collect()
+    }
+
+    fn take_first(&mut self) -> Option<Pending> {
+        let (place, key) = self.first()?;
+        let key = key.clone();
+        self.living.remove(&place);
+        self.deleted.remove(&place);
+        self.newest.remove(&key).map(|(_, message)| message)
     }
 
     /// Whether something waits that makes this one needless.
     pub(super) fn supersedes(&self, message: &Pending) -> bool {
-        self.newest.get(&message.key).is_some_and(|waiting| waiting.supersedes(message))
+        self.newest.get(&message.key).is_some_and(|(_, waiting)| waiting.supersedes(message))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -156,7 +199,8 @@ impl Queue {
 
     /// Since when the first in the queue waits.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.order.front().and_then(|key| self.newest.get(key)).map(|message| message.since)
+        let (_, key) = self.first()?;
+        self.newest.get(key).map(|(_, message)| message.since)
     }
 }
 
@@ -223,6 +267,47 @@ mod tests {
         assert_eq!(queue.push(message("b", 2, false).0), Queued::Coalesced);
         assert_eq!(queue.push(message("c", 1, false).0), Queued::Displaced);
         assert_eq!(told.try_recv(), Ok(Delivery::Dropped));
+        assert_eq!(bodies(&queue.take(9)), ["b@2", "c@1"]);
+    }
+
+    #[test]
+    fn past_its_room_a_delete_is_the_last_to_be_given_up() {
+        let mut queue = Queue::new(3);
+        let (living, mut told) = message("b", 1, false);
+        queue.push(message("a", 1, true).0);
+        queue.push(living);
+        queue.push(message("c", 1, true).0);
+        assert_eq!(queue.push(message("d", 1, false).0), Queued::Displaced);
+        assert_eq!(told.try_recv(), Ok(Delivery::Dropped), "the living one that waits longest goes");
+        assert_eq!(queue.push(message("e", 1, true).0), Queued::Displaced);
+        // Only deletes are left: what lives finds no room.
+        let (living, mut told) = message("f", 1, false);
+        assert_eq!(queue.push(living), Queued::Displaced);
+        assert_eq!(told.try_recv(), Ok(Delivery::Dropped));
+        // Among deletes the one that waits longest goes.
+        assert_eq!(queue.push(message("g", 1, true).0), Queued::Displaced);
+        assert_eq!(bodies(&queue.take(9)), ["c@1", "e@1", "g@1"]);
+
+        // One that was under way comes back to a full queue.
+        for (name, deletes) in [("a", true), ("b", false), ("c", true)] {
+            queue.push(message(name, 1, deletes).0);
+        }
+        let taken = queue.take(3);
+        for (name, deletes) in [("d", true), ("e", false), ("f", false)] {
+            queue.push(message(name, 1, deletes).0);
+        }
+        let (left, needless) = queue.put_back(taken);
+        assert_eq!((bodies(&left), needless), (vec!["e@1", "b@1", "f@1"], 0));
+        assert_eq!(bodies(&queue.take(9)), ["a@1", "c@1", "d@1"]);
+    }
+
+    #[test]
+    fn a_message_that_another_took_the_place_of_counts_as_what_it_is_now() {
+        let mut queue = Queue::new(2);
+        for (name, version, deletes) in [("a", 1, true), ("a", 2, false), ("b", 1, false), ("b", 2, true)] {
+            queue.push(message(name, version, deletes).0);
+        }
+        assert_eq!(queue.push(message("c", 1, true).0), Queued::Displaced);
         assert_eq!(bodies(&queue.take(9)), ["b@2", "c@1"]);
     }
 
