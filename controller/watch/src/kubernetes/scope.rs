@@ -222,7 +222,8 @@ impl ScopeTask {
 
     fn rewound(&mut self, version: &Version, newest: &Version) {
         let forgotten = self.sink.forget_after(version);
-        self.sink.held_back = forgotten as u64;
+        // Beside those that the list has named and that a tombstone keeps out.
+        self.sink.held_back += forgotten as u64;
         self.sink.notes.error(&format!(
             "the API server's versions went back from {newest} to {version}: it was restored from a backup? {forgotten} routes of \
              the time that was undone are taken away; they are served again when their objects change, after the lifetime of \

@@ -182,3 +182,27 @@ async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_l
     .await;
     assert_eq!(running.table(), ["old@3", "undone@4"]);
 }
+
+#[tokio::test]
+async fn an_object_that_a_backup_brought_back_is_served_after_its_tombstone() {
+    let server = Server::start().await;
+    let before = [added("x", 50), added("old", 3), complete(60), deleted("x", 80)];
+    server.on(STREAMED, Answer::lines(&before).then(Step::Hold).then(Step::Cut));
+    let running = Running::start(&server);
+    running.until_table_is(&["old@3"]).await;
+    // The server comes back from a backup that was taken before the delete.
+    server.on(PROBE, Answer::body(page(60, &[], "")));
+    let list = [added("old", 3), added("x", 50), complete(60)];
+    server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+    server.release();
+    eventually("the rewind is seen", || (running.scope().rewinds == 1).then_some(())).await;
+    assert_eq!(running.scope().held_back, 1);
+    eventually("the object is back", || {
+        if server.requests("sendInitialEvents").len() > 2 {
+            server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
+        }
+        running.get("x").map(|_| ())
+    })
+    .await;
+    assert_eq!(running.table(), ["old@3", "x@50"]);
+}
