@@ -113,6 +113,11 @@ impl RouteWriter {
         routes
     }
 
+    /// Whether an object is known and not deleted, served or not.
+    pub fn is_live(&self, key: &ObjectKey) -> bool {
+        self.with(|table, shared| table.records.find(&shared.served.pin(), key.raw()).is_some())
+    }
+
     /// Deletes an object at a version, or, where the source lost it, at the version the table has. The route is out of readers' sight
     /// when this returns, and nothing as old brings it back while the tombstone lives. Leaves a tombstone also for an object never
     /// seen; without a version there is nothing to leave.

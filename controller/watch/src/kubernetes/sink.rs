@@ -36,7 +36,7 @@ pub(super) struct Sink {
     pub(super) list: u64,
     /// The API server has so many objects.
     pub(super) objects: u64,
-    /// Objects of the list that the table refused for a newer version which it does not serve.
+    /// Objects of the list that the table refused for a newer version of which it has only a tombstone.
     pub(super) held_back: u64,
 }
 
@@ -97,7 +97,10 @@ impl Sink {
             Outcome::Ambiguous { other } => {
                 self.notes.warn(&format!("{} and {other} claim one ID: neither is served", head.key));
             }
-            Outcome::Stale if id.is_some_and(|id| !self.serves(&id, head)) => self.held_back += 1,
+            // Most are served, which takes no lock to see. One that lives and is not is displaced, not held back.
+            Outcome::Stale if id.is_some_and(|id| !self.serves(&id, head)) => {
+                self.held_back += u64::from(!self.writer.is_live(&head.key));
+            }
             _ => {}
         }
         match dead_at {

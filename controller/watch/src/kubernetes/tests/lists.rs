@@ -206,3 +206,29 @@ async fn an_object_that_a_backup_brought_back_is_served_after_its_tombstone() {
     .await;
     assert_eq!(running.table(), ["old@3", "x@50"]);
 }
+
+#[tokio::test]
+async fn a_displaced_object_is_not_held_back() {
+    let server = Server::start().await;
+    let mut rival = object("rival", 4);
+    rival["id"] = json!("a");
+    let objects = [added("a", 3), event("ADDED", &rival)];
+    let list = |version| Answer::lines(&[&objects[..], &[complete(version)]].concat());
+    server.on(STREAMED, list(90).then(Step::Hold).then(Step::Cut));
+    let running = Running::start(&server);
+    running.until_table_is(&["a@3"]).await;
+    running.until_watching().await;
+    assert_eq!(running.reader.counts().displaced, 1);
+    // The rewind, and a list after it.
+    for _ in 0..2 {
+        server.on(PROBE, Answer::body(page(12, &[], "")));
+    }
+    server.on(STREAMED, list(12).then(Step::Cut));
+    server.on(&["resourceVersion=12&"], Answer::refusal(410, "too old"));
+    server.on(STREAMED, list(13).then(Step::Hold));
+    server.release();
+    eventually("the third list is in", || (running.scope().lists == 3).then_some(())).await;
+    // It lives: no list will ever bring more of it.
+    assert_eq!((running.scope().rewinds, running.scope().held_back), (1, 0));
+    assert_eq!(running.table(), ["a@3"]);
+}

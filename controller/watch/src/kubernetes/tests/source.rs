@@ -15,7 +15,7 @@ use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 use crate::kubernetes::timing::Timing;
 use crate::kubernetes::{KubernetesSource, KubernetesStatusReader, ScopeStatus, Watched};
 
-/// Reads `ip` and `until`, and nothing where `ip` is not an address.
+/// Reads `ip`, `id` and `until`, and nothing where `ip` is not an address.
 struct Boxes(Resource);
 
 impl Provider for Boxes {
@@ -32,6 +32,7 @@ impl Provider for Boxes {
         struct Object {
             metadata: Metadata,
             ip: String,
+            id: Option<String>,
             until: Option<u64>,
         }
         #[derive(Deserialize)]
@@ -46,7 +47,7 @@ impl Provider for Boxes {
         Ok(Projection {
             observation: Observation {
                 key: ObjectKey::new("boxes", "n", &object.metadata.name).unwrap(),
-                id: object.metadata.name,
+                id: object.id.unwrap_or(object.metadata.name),
                 uid: object.metadata.uid,
                 owner: String::new(),
                 state: State::Running,
@@ -91,8 +92,6 @@ impl Running {
     }
 
     pub(super) fn with(server: &Server, timing: Timing, namespaces: &[&str]) -> Self {
-        let limits = Limits { tombstone_lifetime: Duration::from_millis(300), ..Limits::default() };
-        let (writer, reader) = RouteTable::new(limits);
         let resource =
             Resource { group: "g".into(), version: "v1".into(), kind: "Box".into(), plural: "boxes".into() };
         let watched = Watched {
@@ -100,6 +99,12 @@ impl Running {
             namespaces: namespaces.iter().map(|&namespace| namespace.to_owned()).collect(),
             label_selector: String::new(),
         };
+        Self::watching(server, timing, watched)
+    }
+
+    pub(super) fn watching(server: &Server, timing: Timing, watched: Watched) -> Self {
+        let limits = Limits { tombstone_lifetime: Duration::from_millis(300), ..Limits::default() };
+        let (writer, reader) = RouteTable::new(limits);
         let access = Access { kubeconfig: Some(server.kubeconfig()), context: None };
         let mut source = KubernetesSource::watching(access, &[watched], writer.clone());
         source.timing = timing;
