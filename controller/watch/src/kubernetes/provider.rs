@@ -57,6 +57,8 @@ pub trait Provider: Send + Sync {
 pub struct Projection {
     /// For the table.
     pub observation: Observation,
+    /// Whether the object has an address that is none of one machine; the observation has none then.
+    pub is_nowhere: bool,
     /// When the object turns dead by itself, if that is still to come.
     pub dead_at: Option<SystemTime>,
 }

@@ -4,7 +4,8 @@
 //! route of it may lead to the wrong place, and nobody can tell. It is counted and named; the others go on. It comes
 //! back with its next readable version.
 //!
-//! An address outside the pod ranges is taken away, counted and named: the object is known and not routed to.
+//! An address outside the pod ranges, or none at all, is taken away, counted and named: the object is known and not routed
+//! to. What is pushed fares the same (see `peer::serve`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -57,7 +58,7 @@ impl Sink {
         };
         // A panic of a provider is a bug of ours; it must not end the watch of all other objects.
         let projected = catch_unwind(AssertUnwindSafe(|| self.provider.project(object, SystemTime::now())));
-        let Projection { mut observation, dead_at } = match projected {
+        let Projection { mut observation, is_nowhere, dead_at } = match projected {
             Ok(Ok(projection)) => projection,
             Ok(Err(why)) => return self.refuse(head, &why.to_string()),
             Err(_) => return self.refuse(head, "internal error"),
@@ -66,7 +67,11 @@ impl Sink {
         observation.key.clone_from(&head.key);
         observation.version.clone_from(version);
         let kept = verdict(observation.state, Capability::default()).fate == Fate::Keep;
-        if kept && let Some(refused) = self.addresses.screen(&mut observation) {
+        let refused = match self.addresses.screen(&mut observation) {
+            Some(refused) => Some(refused.to_string()),
+            None => is_nowhere.then(|| "its address is not that of one machine".to_owned()),
+        };
+        if kept && let Some(refused) = refused {
             self.status.outside();
             self.notes.warn(&format!("{} is not routed to: {refused}", head.key));
         }

@@ -97,7 +97,7 @@ pub struct ScopeStatus {
     pub unreadable: u64,
     /// The last of them, each with what is wrong.
     pub unreadable_names: VecDeque<Arc<str>>,
-    /// Observations whose address is outside the pod ranges.
+    /// Observations whose address is outside the pod ranges, or none of one machine.
     pub outside: u64,
     /// How often the API server's versions went back.
     pub rewinds: u64,

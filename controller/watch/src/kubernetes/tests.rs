@@ -2,5 +2,6 @@
 
 mod failures;
 mod lists;
+mod planes;
 mod server;
 mod source;

@@ -94,7 +94,7 @@ pub enum MessageError {
     /// Missing, or not a positive canonical decimal number.
     #[error("expected resourceVersion to be a positive decimal number without leading zeros")]
     Version,
-    /// Not an address.
+    /// Not an address: the object is known and not routed to.
     #[error("expected ip to be an IPv4 or IPv6 address")]
     Address,
 }
@@ -125,21 +125,50 @@ impl RouteMessage {
         Ok((key, version))
     }
 
+    /// The object and its version in a message that is refused for something else, if they are good.
+    pub(crate) fn identity_of(json: &[u8], provider: &str) -> Option<(ObjectKey, Version)> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Identity {
+            #[serde(default, deserialize_with = "text")]
+            namespace: String,
+            #[serde(default, deserialize_with = "text")]
+            name: String,
+            #[serde(default, deserialize_with = "text")]
+            resource_version: String,
+        }
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return None;
+        }
+        let Identity { namespace, name, resource_version } = serde_json::from_slice(json).ok()?;
+        Self { namespace, name, resource_version, ..Self::default() }.identity(provider).ok()
+    }
+
+    /// A state of a later sender, or none: that the old one is over is certain, and that is what counts.
+    fn known_state(&self) -> State {
+        self.state.parse().unwrap_or(State::Unknown)
+    }
+
+    /// The pod's address. Nothing is routed to what is deleted, so there it does not matter what is said.
+    ///
+    /// # Errors
+    /// When what is said is none.
+    pub(crate) fn address(&self) -> Result<Option<IpAddr>, MessageError> {
+        let deletes = verdict(self.known_state(), Capability::default()).fate == Fate::Delete;
+        if deletes || self.ip.is_empty() {
+            return Ok(None);
+        }
+        self.ip.parse().map(Some).map_err(|_| MessageError::Address)
+    }
+
     /// What it means to a table. The rest of the checks are the table's own; the address is the policy's to judge.
     pub(crate) fn meaning(self, pushed: &Pushed) -> Result<Meaning, MessageError> {
         if self.namespace.is_empty() && self.name.is_empty() && !self.id.is_empty() {
             return Ok(Meaning::Legacy);
         }
         let (key, version) = self.identity(&pushed.provider)?;
-        // A state of a later sender, or none: that the old one is over is certain, and that is what counts.
-        let state: State = self.state.parse().unwrap_or(State::Unknown);
-        // Nothing is routed to what is deleted, so its address does not matter: the delete does.
-        let deletes = verdict(state, Capability::default()).fate == Fate::Delete;
-        let ip = if deletes || self.ip.is_empty() {
-            None
-        } else {
-            Some(self.ip.parse::<IpAddr>().map_err(|_| MessageError::Address)?)
-        };
+        let state = self.known_state();
+        let ip = self.address().unwrap_or_default();
         Ok(Meaning::Apply(Observation {
             key,
             id: self.id,

@@ -7,6 +7,10 @@
 //! | `GET /healthz` | 200 |
 //! | `GET /readyz` | 200 once the first lists are in the table, until the process is about to end; else 503 |
 //!
+//! What is wrong with a message may be all but its object and version: then no route of an older version serves on, as
+//! with a watched object that cannot be read. Where only the address is none that a sandbox may have, the object is known
+//! and not routed to, and that is no error.
+//!
 //! Another method gets 405. A request with both `Content-Length` and `Transfer-Encoding` gets 400, whatever it asks for.
 //! The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
 //! checked, or every place is taken, the answer is 503; a body that does not arrive in time gets 408. A process that is about
@@ -256,20 +260,38 @@ impl App {
             })
             .collect();
         let mut outcomes = self.writer.apply_quietly(observed).into_iter();
+        let answers = refused.into_iter().zip(messages).filter_map(|(refused, message)| {
+            let answer = refused.or_else(|| outcomes.next().map(|outcome| self.settle(peer, &outcome)))?;
+            if answer.0 == StatusCode::BAD_REQUEST {
+                self.withdraw(message);
+            }
+            Some(answer)
+        });
+        let answers = answers.collect();
         self.changed.notify_one();
-        let answer = |refused: Option<Answer>| {
-            refused.or_else(|| outcomes.next().map(|outcome| self.settle(peer, &outcome)))
-        };
-        refused.into_iter().filter_map(answer).collect()
+        answers
+    }
+
+    /// Takes the route of a message that was refused out of service, at its version: an older one may lead to the wrong
+    /// place or to whom it must not, and nobody can tell.
+    fn withdraw(&self, message: &[u8]) {
+        if let Some((key, version)) = RouteMessage::identity_of(message, &self.pushed.provider) {
+            self.writer.delete(&key, Some(version));
+        }
     }
 
     /// What a message asks of the table, or the answer to it if that is nothing.
     fn understand(&self, peer: &Peer, message: &[u8]) -> Result<Observation, Answer> {
         let counters = &self.board.counters;
-        match RouteMessage::parse(message).and_then(|message| message.meaning(&self.pushed)) {
-            Ok(Meaning::Apply(mut observation)) => {
+        let read = RouteMessage::parse(message).and_then(|message| {
+            let no_address = message.address().err();
+            message.meaning(&self.pushed).map(|meaning| (meaning, no_address))
+        });
+        match read {
+            Ok((Meaning::Apply(mut observation), no_address)) => {
                 // As with a watched object: it is known, and not routed to.
-                if let Some(refused) = self.policy.screen(&mut observation) {
+                let outside = self.policy.screen(&mut observation).map(|refused| refused.to_string());
+                if let Some(refused) = outside.or_else(|| no_address.map(|error| error.to_string())) {
                     counters.outside.up();
                     self.outsiders.say(|more| {
                         let (key, from) = (&observation.key, peer.address);
@@ -278,7 +300,7 @@ impl App {
                 }
                 Ok(observation)
             }
-            Ok(Meaning::Legacy) => {
+            Ok((Meaning::Legacy, _)) => {
                 counters.legacy.up();
                 Err((StatusCode::NO_CONTENT, None))
             }

@@ -30,7 +30,7 @@ pub struct RefreshStatus {
     pub stale: u64,
     /// Messages of old senders, without the object's name: ignored.
     pub legacy: u64,
-    /// Messages that were refused as wrong.
+    /// Messages that were refused as wrong. Where object and version were good, no older route of it serves on.
     pub invalid: u64,
     /// Messages with an address no sandbox may have: their objects are known and not routed to.
     pub outside: u64,

@@ -1,6 +1,6 @@
 //! From decoded fields to an observation: the limits of everything an object may bring, checked in one place.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::SystemTime;
 
 use sandgate_routes::{
@@ -15,6 +15,10 @@ use crate::kubernetes::provider::{Projection, Unreadable};
 
 /// Where OpenSandbox puts the token of its secure access, on the objects of either provider that it works with.
 pub(super) const SECURE_ACCESS: &str = r#"metadata.annotations["opensandbox.io/secure-access-token"]"#;
+
+/// An address that is said and is none of one machine, on its way from [`address`] to [`Head::projection`]: the object is
+/// known and not routed to, as it is when its address is outside the pod ranges.
+const NOWHERE: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Longest date-time: far more than RFC 3339 needs.
 const MAX_TIME: usize = 64;
@@ -112,9 +116,10 @@ impl Head<'_> {
     pub(super) fn projection(
         self,
         provider: &str,
-        findings: Findings,
+        mut findings: Findings,
         now: SystemTime,
     ) -> Result<Projection, Unreadable> {
+        let is_nowhere = findings.ip.take_if(|ip| *ip == NOWHERE).is_some();
         let key = ObjectKey::new(provider, self.namespace, self.name).map_err(|error| {
             let path = match error {
                 KeyError::Namespace => "metadata.namespace",
@@ -145,6 +150,7 @@ impl Head<'_> {
                 created: self.created,
                 ip_is_claimed: findings.ip_is_claimed,
             },
+            is_nowhere,
             dead_at,
         })
     }
@@ -195,15 +201,14 @@ pub(super) fn owner(path: &str, text: Option<&str>) -> Result<String, Unreadable
     Ok(text.to_owned())
 }
 
-/// The address of one machine; nothing if the text is empty.
-pub(super) fn address(path: &str, text: Option<&str>) -> Result<Option<IpAddr>, Unreadable> {
-    match text {
-        None | Some("") => Ok(None),
-        Some(text) => match text.parse::<IpAddr>() {
-            Ok(ip) if !ip.is_unspecified() && !ip.is_multicast() => Ok(Some(ip)),
-            _ => Err(Unreadable::new(path, "expected the IP address of one machine")),
-        },
-    }
+/// The address of one machine; nothing if the text is empty. A text that is none becomes [`NOWHERE`].
+#[expect(clippy::unnecessary_wraps, reason = "every field is read by a function of this shape")]
+pub(super) fn address(_path: &str, text: Option<&str>) -> Result<Option<IpAddr>, Unreadable> {
+    let read = |text: &str| {
+        let ip = text.parse::<IpAddr>().ok();
+        ip.filter(|ip| !ip.is_unspecified() && !ip.is_multicast()).unwrap_or(NOWHERE)
+    };
+    Ok(text.filter(|text| !text.is_empty()).map(read))
 }
 
 /// A date-time of RFC 3339; nothing if the text is empty.

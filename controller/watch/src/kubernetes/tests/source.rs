@@ -59,6 +59,7 @@ impl Provider for Boxes {
                 created: None,
                 ip_is_claimed: false,
             },
+            is_nowhere: false,
             dead_at: object.until.map(|millis| UNIX_EPOCH + Duration::from_millis(millis)),
         })
     }

@@ -1,4 +1,4 @@
-//! Arbitrary bytes never panic, and never change the table when they are refused.
+//! Arbitrary bytes never panic, and never make a route when they are refused.
 
 use proptest::prelude::*;
 use sandgate_routes::{Limits, Outcome, RouteTable};

@@ -33,10 +33,10 @@ async fn every_peer_is_told_over_one_connection_each() {
 async fn what_a_peer_does_not_want_is_not_tried_again_and_its_reason_is_told() {
     let plane = Plane::open().await;
     let pusher = pusher(patient(), vec![address(&plane)]).await;
-    let wrong = RouteMessage { ip: "somewhere".to_owned(), ..message("demo", "running", 1) };
+    let wrong = RouteMessage { id: "some where".to_owned(), ..message("demo", "running", 1) };
     let outcome = push(&pusher, &wrong).await.remove(0);
     assert!(
-        matches!(&outcome, Delivery::Refused { status: 400, reason } if reason.contains("ip")),
+        matches!(&outcome, Delivery::Refused { status: 400, reason } if reason.contains("id")),
         "{outcome:?}"
     );
     let metrics = pusher.metrics().remove(0);

@@ -62,7 +62,7 @@ async fn what_waits_goes_as_one_batch_to_a_receiver_and_each_message_has_its_own
     for number in 0..1200 {
         let mut message = message(&format!("n{number}"), "running", 1);
         if number % 100 == 7 {
-            message.ip = "somewhere".to_owned();
+            message.id = "some where".to_owned();
         }
         tickets.push(pusher.push(&message).unwrap());
     }

@@ -1,5 +1,6 @@
 //! What a provider must not take, and what it must not say about it. OpenKruise stands for all: they read alike.
 
+use sandgate_routes::State;
 use serde_json::{Value, json};
 
 use super::super::fixture::{Object, now};
@@ -73,10 +74,6 @@ fn a_value_over_its_limit_is_named_with_the_limit() {
         (&["spec", "shutdownTime"], json!("tomorrow"), "spec.shutdownTime", "RFC 3339"),
         (&["spec", "shutdownTime"], json!("2026-11-16T06:00:00"), "spec.shutdownTime", "RFC 3339"),
         (&["spec", "shutdownTime"], json!("2".repeat(10_000)), "spec.shutdownTime", "RFC 3339"),
-        (&["status", "podInfo", "podIP"], json!("10.0.0"), "status.podInfo.podIP", "IP address"),
-        (&["status", "podInfo", "podIP"], json!("10.0.0.1:80"), "status.podInfo.podIP", "IP address"),
-        (&["status", "podInfo", "podIP"], json!("0.0.0.0"), "status.podInfo.podIP", "IP address"),
-        (&["status", "podInfo", "podIP"], json!("ff02::1"), "status.podInfo.podIP", "IP address"),
     ] {
         let error = refused(&running().with(path, value));
         assert_eq!(error.path, at);
@@ -91,6 +88,15 @@ fn a_value_over_its_limit_is_named_with_the_limit() {
     ] {
         let error = refused(&object);
         assert!(error.path.starts_with("metadata.") && error.path.contains(key), "{error}");
+    }
+}
+
+#[test]
+fn an_address_that_is_none_leaves_the_object_known_and_without_one() {
+    for ip in ["10.0.0", "10.0.0.1:80", "nowhere", "0.0.0.0", "::", "224.0.0.1", "ff02::1"] {
+        let object = running().with(&["status", "podInfo", "podIP"], ip);
+        let observation = object.seen_by(&*provider()).unwrap().observation;
+        assert_eq!((observation.state, observation.ip), (State::Creating, None), "{ip}");
     }
 }
 

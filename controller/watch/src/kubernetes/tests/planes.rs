@@ -1,0 +1,123 @@
+//! One object, watched and pushed: what is made of it does not depend on the way it came.
+
+use std::sync::Arc;
+
+use sandgate_routes::RouteReader;
+use serde_json::{Value, json};
+
+use super::server::{Answer, Server, Step, eventually};
+use super::source::{Running, complete, event, timing};
+use crate::ProviderConfig;
+use crate::kubernetes::Watched;
+use crate::peer::tests::fixture::Plane;
+
+const KNOWN: bool = true;
+const GONE: bool = false;
+
+/// What is wrong with an object: a field of a message, its value, and whether the object is still known.
+fn wrong() -> Vec<(&'static str, Value, bool)> {
+    vec![
+        ("ip", json!("nowhere"), KNOWN),
+        ("ip", json!("10.0.0.1:80"), KNOWN),
+        ("ip", json!("0.0.0.0"), KNOWN),
+        ("ip", json!("ff02::1"), KNOWN),
+        ("ip", json!("8.8.8.8"), KNOWN),
+        ("id", json!("a b"), GONE),
+        ("owner", json!("a\nb"), GONE),
+        ("uid", json!(""), GONE),
+        ("accessToken", json!("t".repeat(4097)), GONE),
+        ("accessToken", json!(["a", "list"]), GONE),
+    ]
+}
+
+fn name(number: usize) -> String {
+    format!("box-{number}")
+}
+
+fn message(number: usize, version: usize) -> Value {
+    let name = name(number);
+    json!({
+        "namespace": "n", "name": name, "id": format!("n--{name}"), "uid": format!("uid-{name}"), "ip": "10.0.0.1",
+        "owner": "alice", "state": "running", "resourceVersion": version.to_string(), "accessToken": "s3cret",
+    })
+}
+
+/// The same as OpenKruise has it.
+fn object(message: &Value) -> Value {
+    json!({
+        "metadata": {
+            "namespace": message["namespace"], "name": message["name"], "uid": message["uid"],
+            "resourceVersion": message["resourceVersion"],
+            "labels": { "agents.kruise.io/sandbox-id": message["id"] },
+            "annotations": {
+                "agents.kruise.io/owner": message["owner"],
+                "agents.kruise.io/runtime-access-token": message["accessToken"],
+            },
+        },
+        "spec": { "paused": false },
+        "status": {
+            "phase": "Running", "podInfo": { "podIP": message["ip"] },
+            "conditions": [{ "type": "Ready", "status": "True", "reason": "PodReady" }],
+        },
+    })
+}
+
+fn table(reader: &RouteReader) -> Vec<String> {
+    let page = reader.page(&Default::default(), None, 1000);
+    let show = |route: &Arc<sandgate_routes::Route>| {
+        format!("{} {} {:?} {:?}", route.key(), route.version(), route.state(), route.ip())
+    };
+    page.routes.iter().map(show).collect()
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_route_leaves_no_old_route_serving_on_any_plane() {
+    let good: Vec<Value> = (0..wrong().len()).map(|number| message(number, 3)).collect();
+    let bad: Vec<Value> = (0..)
+        .zip(wrong())
+        .map(|(number, (field, value, _))| {
+            let mut message = message(number, 10 + number);
+            message[field] = value;
+            message
+        })
+        .collect();
+
+    let plane = Plane::open().await;
+    for message in &good {
+        assert_eq!(plane.push(message).await.status, 204);
+    }
+    for (message, (field, value, known)) in bad.iter().zip(wrong()) {
+        let answer = plane.push(message).await;
+        assert_eq!(answer.status, if known { 204 } else { 400 }, "{field} {value}: {}", answer.body);
+        assert_eq!(answer.body.contains("error"), !known, "{field} {value}");
+    }
+
+    let server = Server::start().await;
+    let mut lines: Vec<String> = good.iter().map(|message| event("ADDED", &object(message))).collect();
+    lines.push(complete(5));
+    lines.extend(bad.iter().map(|message| event("MODIFIED", &object(message))));
+    server.on(&["sendInitialEvents=true"], Answer::lines(&lines).then(Step::Hold));
+    let provider: ProviderConfig = serde_json::from_value(json!({ "kind": "openkruise" })).unwrap();
+    let watched = Watched {
+        provider: provider.build().unwrap().into(),
+        namespaces: Vec::new(),
+        label_selector: String::new(),
+    };
+    let running = Running::watching(&server, timing(), watched);
+    let all = bad.len() as u64;
+    eventually("every event is in", || (running.scope().events == all).then_some(())).await;
+
+    let known = (0..).zip(wrong()).filter(|(_, (_, _, known))| *known).map(|(number, _)| number);
+    let wanted: Vec<String> =
+        known.map(|number| format!("openkruise:n/{} {} Creating None", name(number), 10 + number)).collect();
+    assert_eq!(table(&running.reader), wanted, "watched");
+    let (known, gone) = (wanted.len() as u64, all - wanted.len() as u64);
+    assert_eq!((running.scope().outside, running.scope().unreadable), (known, gone));
+    assert_eq!(table(&plane.reader), wanted, "pushed");
+    // What comes late brings none of them back.
+    for message in &good {
+        plane.push(message).await;
+    }
+    assert_eq!(table(&plane.reader), wanted, "pushed");
+    assert_eq!((plane.status().outside, plane.status().invalid), (known, gone));
+}
