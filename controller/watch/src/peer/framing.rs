@@ -9,11 +9,13 @@
 //! 2. With `Content-Length` alone as many bytes are skipped, and the next head begins.
 //! 3. With `Transfer-Encoding` nothing more is looked at: the connection ends after that request, so hyper reads no
 //!    further head of it.
-//! 4. With both, the connection is [`ambiguous`](Framing::is_ambiguous), and no request on it is answered but with 400.
+//! 4. With both, or with a `Content-Length` that cannot be read here, the connection is
+//!    [`ambiguous`](Framing::is_ambiguous), and no request on it is answered but with 400. Else whoever pads a number past
+//!    [`LINE`] could hide the next head.
 //!
 //! A head that hyper cannot read ends the connection, so it does not matter what is made of it here.
 
-/// Longer than the names and numbers that are looked for.
+/// Longer than the names and numbers that are looked for. What is longer is not read.
 const LINE: usize = 64;
 
 #[derive(Debug, Default)]
@@ -87,8 +89,9 @@ impl Framing {
         let (name, value) = (&self.line[..colon], &self.line[colon + 1..]);
         if name.eq_ignore_ascii_case(b"content-length") {
             self.sized = true;
-            // A number that is cut here is longer than any that hyper takes.
-            self.content_length = str::from_utf8(value).ok().and_then(|value| value.trim().parse().ok());
+            let whole = (self.length <= LINE).then_some(value);
+            self.content_length = whole.and_then(|value| str::from_utf8(value).ok()?.trim().parse().ok());
+            self.ambiguous |= self.content_length.is_none();
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.encoded = true;
         }
@@ -96,9 +99,9 @@ impl Framing {
 
     fn head_ends(&mut self) {
         self.ambiguous |= self.sized && self.encoded;
-        self.at = match (self.encoded, self.sized, self.content_length) {
-            (true, ..) | (_, true, None) => At::End,
-            (_, _, Some(length)) if length > 0 => At::Body(length),
+        self.at = match (self.encoded, self.content_length) {
+            (true, _) => At::End,
+            (_, Some(length)) if length > 0 => At::Body(length),
             _ => At::Start,
         };
         (self.sized, self.encoded, self.content_length) = (false, false, None);
@@ -149,6 +152,24 @@ mod tests {
         ] {
             assert!(!is_ambiguous(&text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_read_is_refused() {
+        let head = "POST / HTTP/1.1\r\nhost: a\r\n";
+        for length in [
+            format!("{}0", " ".repeat(60)),
+            format!("{}7", "0".repeat(60)),
+            format!("7{}", " ".repeat(60)),
+            "x".to_owned(),
+            "99999999999999999999".to_owned(),
+            String::new(),
+        ] {
+            assert!(is_ambiguous(&format!("{head}Content-Length:{length}\r\n\r\n")), "{length:?}");
+            let twice = format!("{head}Content-Length:{length}\r\ncontent-length: 0\r\n\r\n");
+            assert!(is_ambiguous(&twice), "{length:?}");
+        }
+        assert!(!is_ambiguous(&format!("{head}Content-Length: {}7 \r\n\r\n", "0".repeat(30))));
     }
 
     proptest! {

@@ -11,8 +11,8 @@
 //! with a watched object that cannot be read. Where only the address is none that a sandbox may have, the object is known
 //! and not routed to, and that is no error.
 //!
-//! Another method gets 405. A request with both `Content-Length` and `Transfer-Encoding` gets 400, whatever it asks for.
-//! The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
+//! Another method gets 405. A request with both `Content-Length` and `Transfer-Encoding`, or with a length that
+//! cannot be read, gets 400, whatever it asks for. The first two need credentials: wrong ones get 401 and nothing else. Where they cannot be
 //! checked, or every place is taken, the answer is 503; a body that does not arrive in time gets 408. A process that is about
 //! to end answers 503 in the place of 204, so that the sender tells the next one (see [`RefreshDrain`](super::RefreshDrain)).
 

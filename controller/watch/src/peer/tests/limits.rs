@@ -243,6 +243,26 @@ async fn a_request_whose_length_is_said_in_two_ways_gets_400_and_the_connection_
 }
 
 #[tokio::test]
+async fn a_length_that_cannot_be_read_is_refused() {
+    let plane = Plane::open().await;
+    let body = message("running", "5").to_string();
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let both = format!("content-length: {}\r\ntransfer-encoding: chunked\r\n", chunked.len());
+    let second = format!("POST /refresh HTTP/1.1\r\nhost: p\r\n{both}\r\n{chunked}");
+    // The second hides another request from whoever reads the length as zero.
+    let hidden = "GET / HTTP/1.1\r\ncontent-length: 9999\r\n\r\n";
+    let padded = format!("{}{}", "0".repeat(60), hidden.len());
+    for (length, body) in [(format!("{}0", " ".repeat(60)), ""), (padded, hidden)] {
+        let mut stream = TcpStream::connect(plane.address).await.unwrap();
+        let first = format!("GET /healthz HTTP/1.1\r\nhost: p\r\nContent-Length:{length}\r\n\r\n{body}");
+        stream.write_all(format!("{first}{second}").as_bytes()).await.unwrap();
+        let answer = rest(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 400") && !answer.contains("204"), "{length:?} gave {answer}");
+    }
+    assert_eq!(plane.reader.counts().objects, 0);
+}
+
+#[tokio::test]
 async fn a_stop_closes_the_port_and_lets_a_request_under_way_finish() {
     let mut plane = Plane::open().await;
     let mut stream = TcpStream::connect(plane.address).await.unwrap();
