@@ -48,6 +48,7 @@ pub(crate) mod reload;
 mod replay;
 mod review;
 mod serve;
+mod source;
 mod status;
 pub(crate) mod tls;
 
@@ -243,7 +244,7 @@ impl Server {
             while open.try_join_next().is_some() {}
             let (server, mut ending) = (Arc::clone(self), ending.clone());
             ending.mark_unchanged();
-            let seat = Arc::new(connections.enter(address.ip().to_canonical()));
+            let seat = Arc::new(connections.enter(address.ip()));
             open.spawn(async move {
                 server.app.board.counters.connections.up();
                 tokio::select! {

@@ -4,7 +4,7 @@
 //! takes room of another:
 //!
 //! - **Strangers** have proven nothing yet. They have a quarter of the places. When another one comes and there is no
-//!   room, the oldest stranger is cut off: of the address that has most of them, so that one host that opens many
+//!   room, the oldest stranger is cut off: of the [`source`] that has most of them, so that one host that opens many
 //!   connections cuts off its own.
 //! - **Friends** have sent a request that proved who they are, or a good client certificate. They have the rest of the
 //!   places and are not cut off for anybody. One that finds no place is answered, and its connection ends then.
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
+
+use super::source;
 
 /// Probes that are answered at a time.
 const PROBES: usize = 16;
@@ -75,7 +77,8 @@ impl Connections {
     }
 
     /// Takes a stranger in, and cuts another off if there is no room.
-    pub(crate) fn enter(self: &Arc<Self>, source: IpAddr) -> Seat {
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Seat {
+        let source = source::of(address);
         let cut = Arc::new(Notify::new());
         let mut open = lock(&self.open);
         if open.strangers.len() >= self.max_strangers
@@ -209,6 +212,17 @@ mod tests {
         drop(seats.pop());
         seats.push(connections.enter(address(6)));
         assert!(![2, 3, 4, 5].iter().any(|at| is_cut(&seats[*at])));
+    }
+
+    #[test]
+    fn all_addresses_of_one_ipv6_network_count_as_one() {
+        let connections = Connections::new(16);
+        let enter = |text: &str| connections.enter(text.parse().unwrap());
+        let mut seats: Vec<Seat> =
+            ["2001:db8:1::1", "2001:db8::1", "2001:db8::2:0:0:7", "10.0.0.1"].map(enter).into();
+        seats.push(enter("::ffff:10.0.0.2"));
+        let cut: Vec<bool> = seats.iter().map(is_cut).collect();
+        assert_eq!(cut, [false, true, false, false, false]);
     }
 
     #[test]

@@ -1,16 +1,17 @@
 //! How often the API server is asked on behalf of one source address.
 //!
-//! A source may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. An IPv6 source is its /64: a host
-//! has as many addresses of one as it likes. Sources that ask for nothing are forgotten when there are too many.
+//! A [`source`] may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. Sources that ask for nothing are
+//! forgotten when there are too many.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::PER_SOURCE;
+use crate::peer::source;
 
 const MISTAKES: f64 = 32.0;
 const PER_SECOND: f64 = 4.0;
@@ -29,13 +30,7 @@ pub(super) struct Source {
 
 impl Sources {
     pub(super) fn get(&self, address: IpAddr) -> Arc<Source> {
-        let address = match address.to_canonical() {
-            IpAddr::V6(ip) => {
-                let [a, b, c, d, ..] = ip.segments();
-                IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
-            }
-            ip => ip,
-        };
+        let address = source::of(address);
         let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&address) {
             // First those that forgetting changes nothing for, then whoever is not asking now.
