@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::Notify;
 
 /// Numbers since the start, and how the receiver is.
@@ -78,16 +79,11 @@ impl Counter {
 }
 
 #[derive(Debug, Default)]
-struct Health {
-    listening: Option<SocketAddr>,
-    error: Option<String>,
-}
-
-#[derive(Debug, Default)]
 pub(crate) struct Board {
     pub(crate) counters: Counters,
     methods: Vec<&'static str>,
-    health: Mutex<Health>,
+    listening: ArcSwapOption<SocketAddr>,
+    error: Mutex<Option<String>>,
     draining: AtomicBool,
     pub(crate) drained: Notify,
 }
@@ -109,11 +105,11 @@ impl Board {
     }
 
     pub(crate) fn listening(&self, at: Option<SocketAddr>) {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).listening = at;
+        self.listening.store(at.map(Arc::new));
     }
 
     pub(crate) fn error(&self, error: Option<String>) {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner).error = error;
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 }
 
@@ -122,15 +118,20 @@ impl Board {
 pub struct RefreshStatusReader(pub(crate) Arc<Board>);
 
 impl RefreshStatusReader {
+    /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates nothing but on a
+    /// thread's first call.
+    pub fn listening(&self) -> Option<SocketAddr> {
+        self.0.listening.load().as_deref().copied()
+    }
+
     /// The status as it is now.
     pub fn load(&self) -> RefreshStatus {
-        let Board { counters, methods, health, .. } = &*self.0;
-        let health = health.lock().unwrap_or_else(PoisonError::into_inner);
+        let Board { counters, methods, error, .. } = &*self.0;
         let mut status = RefreshStatus {
-            listening: health.listening,
+            listening: self.listening(),
             methods: methods.clone(),
             insecure: methods.is_empty(),
-            error: health.error.clone(),
+            error: error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             draining: self.0.is_draining(),
             ..RefreshStatus::default()
         };
