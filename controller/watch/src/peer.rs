@@ -113,7 +113,7 @@ impl Receiver {
     /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns. Needs a Tokio
     /// runtime with time and I/O enabled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        self.board.begin();
+        let _until_it_ends = self.board.begin();
         if self.settings.is_insecure() {
             tracing::warn!(
                 "refresh: insecure is true: whoever reaches {} decides where requests go",

@@ -94,10 +94,10 @@ impl Board {
     }
 
     /// A run begins. What is open now is not there: a run before it may have ended without closing anything.
-    pub(crate) fn begin(&self) {
-        self.listening(None);
+    pub(crate) fn begin(&self) -> Run<'_> {
         self.counters.connections.0.store(0, Ordering::Relaxed);
         self.counters.under_way.0.store(0, Ordering::Relaxed);
+        Run(self)
     }
 
     pub(crate) fn is_draining(&self) -> bool {
@@ -110,6 +110,15 @@ impl Board {
 
     pub(crate) fn error(&self, error: Option<String>) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+}
+
+/// A run of the receiver. However it ends, by a panic too, nobody listens after it.
+pub(crate) struct Run<'a>(&'a Board);
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.0.listening(None);
     }
 }
 

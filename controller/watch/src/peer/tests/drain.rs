@@ -35,6 +35,14 @@ async fn a_gateway_that_drains_applies_what_is_pushed_and_does_not_acknowledge_i
 }
 
 #[tokio::test]
+async fn a_receiver_that_ends_without_a_word_is_not_said_to_listen() {
+    let plane = Plane::open().await;
+    assert_eq!(plane.status().listening, Some(plane.address));
+    plane.kill();
+    eventually(|| plane.status().listening.is_none().then_some(())).await;
+}
+
+#[tokio::test]
 async fn the_port_is_one_processs_alone_until_it_drains_and_then_the_next_one_has_it() {
     let old = Plane::open().await;
     let settings = settings(json!({ "insecure": true, "port": old.address.port() }));

@@ -172,6 +172,11 @@ impl Plane {
         page.routes.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
+    /// Ends it where it stands, as a panic of its thread does.
+    pub(crate) fn kill(&self) {
+        self.task.abort();
+    }
+
     pub(crate) async fn stop(&mut self) {
         self.stop.take();
         timeout(DEADLINE, &mut self.task).await.expect("the receiver stops").unwrap();
