@@ -304,9 +304,12 @@ impl Server {
         let stream = Guarded::new(stream, Arc::clone(&peer.phase), self.app.patience);
         let router = TowerToHyperService::new(self.router.clone());
         let service = service_fn(move |mut request: Request<Incoming>| {
-            let (router, peer, board) = (router.clone(), peer.clone(), Arc::clone(&self.app.board));
+            let (router, peer) = (router.clone(), peer.clone());
             // hyper has taken the other header away; see `framing`.
             let encoded = request.headers().contains_key(TRANSFER_ENCODING);
+            // Asked before the answer is made, so that one that says 204 does not end the connection: its sender may have
+            // sent the next message already.
+            let draining = self.app.board.is_draining();
             async move {
                 if peer.phase.is_ambiguous() {
                     return Ok::<_, Infallible>(serve::last(StatusCode::BAD_REQUEST.into_response()));
@@ -319,7 +322,7 @@ impl Server {
                 if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
                     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
                 }
-                let stays = peer.seat.stays() && !encoded && !board.is_draining();
+                let stays = peer.seat.stays() && !encoded && !draining;
                 Ok(if stays { answer } else { serve::last(answer) })
             }
         });
