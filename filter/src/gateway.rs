@@ -192,7 +192,7 @@ impl Gateway {
 
     /// Where this process listens, as far as it has been told: listeners, admin port, receiver of pushes.
     pub(crate) fn own_addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        let receiver = self.refresh.as_ref().and_then(|status| status.load().listening);
+        let receiver = self.refresh.as_ref().and_then(RefreshStatusReader::listening);
         self.own_addresses.iter().copied().chain(receiver)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A route at one of them would send a request in a circle, or to the admin pages. The addresses come from the config
 //! (`own-addresses`), from the receiver of pushes, and from the connection that a request came in on. They are asked for
-//! when a request's host is not there yet, so that a request to a known host pays nothing.
+//! when a request's host is not there yet, so that a request to a known host pays nothing. With ORIGINAL_DST nothing is
+//! known of hosts, and every request asks.
 //!
 //! What this cannot know, such as a Service in front of the gateway, is caught one hop later, by the headers that every
 //! request to a sandbox carries.
