@@ -72,7 +72,7 @@ async fn wrong_credentials_get_401_and_nothing_else() {
     let of = |key: &HmacKey, method, path, body: &str, time| {
         key.sign(method, path, body.as_bytes(), time).unwrap()
     };
-    let good = sign(&key, &message);
+    let good = of(&key, "POST", "/refresh", &body, now);
     let cases = [
         ("nothing at all", None),
         ("another key", Some(sign(&stranger, &message))),

@@ -257,7 +257,7 @@ async fn health_is_always_good_and_readiness_is_the_tables() {
 
 #[tokio::test]
 async fn a_route_that_nobody_pushes_again_is_let_go_and_one_that_is_pushed_again_is_not() {
-    let limits = Limits { push_lease: Some(Duration::from_millis(500)), ..Limits::default() };
+    let limits = Limits { push_lease: Some(Duration::from_secs(2)), ..Limits::default() };
     let plane = Plane::patient(json!({ "insecure": true }), Patience::default(), limits).await;
     let mut kept = with("name", "kept");
     kept["id"] = json!("team--kept");

@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -141,4 +142,13 @@ pub(super) async fn push(pusher: &Pusher, message: &RouteMessage) -> Vec<Deliver
 pub(super) async fn push_within(pusher: &Pusher, message: &RouteMessage, within: Duration) -> Vec<Delivery> {
     let outcomes = pusher.push(message).unwrap().outcomes(Instant::now() + within).await;
     outcomes.into_iter().map(|(_, delivery)| delivery).collect()
+}
+
+/// A port where nobody listens for as long as the socket is there. A receiver may be started on it meanwhile.
+pub(super) fn silent_port() -> (TcpSocket, SocketAddr) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
 }
