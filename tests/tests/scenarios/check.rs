@@ -189,13 +189,20 @@ async fn an_object_that_cannot_be_read_is_named_with_the_field_and_the_others_ar
     let api = ApiServer::shared().await;
     let namespace = api.namespace("check").await;
     kruise(&api, &namespace, "good").running("10.1.2.3").create().await;
-    let bad = kruise(&api, &namespace, "bad").running("10.1.2.4").create().await;
-    bad.patch_status(json!({ "podInfo": { "podIP": "not an address" }, "sandboxIp": "not an address" }))
-        .await;
+    let bad = kruise(&api, &namespace, "bad").running("10.1.2.4");
+    bad.annotation("agents.kruise.io/owner", &"o".repeat(256)).create().await;
+    let nowhere = kruise(&api, &namespace, "nowhere").running("10.1.2.5").create().await;
+    nowhere.patch_status(json!({ "podInfo": { "podIP": "not an address" } })).await;
     let done = check(&api.admin_kubeconfig(), &["--provider", "openkruise", "-n", &namespace]).await;
     assert_eq!(done.code, Some(1), "{}", done.stdout);
     assert_step(&done, "sandboxes", "ok", &["1 running"]);
-    assert_step(&done, "unreadable", "fail", &["1 object", &format!("- {namespace}/bad: status."), "hint:"]);
+    assert_step(
+        &done,
+        "unreadable",
+        "fail",
+        &["1 object", &format!("- {namespace}/bad: metadata."), "hint:"],
+    );
+    assert_step(&done, "addresses", "warn", &["1 object", "hint:"]);
     assert!(!step(&done, "unreadable").contains("good"), "{}", done.stdout);
 }
 

@@ -412,7 +412,7 @@ async fn push_reads_many_messages_from_standard_input() {
         message["name"] = json!(format!("n{number}"));
         message["id"] = json!(format!("team--n{number}"));
         if number == 100 {
-            message["ip"] = json!("somewhere");
+            message["id"] = json!("some where");
         }
         lines.push_str(&format!("{message}\n"));
     }

@@ -71,9 +71,12 @@ impl Listing {
             if status.outside > 0 {
                 let text = several(usize::try_from(status.outside).unwrap_or(usize::MAX), "object");
                 report.add(
-                    Line::warn("addresses", format!("{text}{place} with an address outside the pod ranges"))
-                        .hint(hints::outside())
-                        .data(json!({ "objects": status.outside })),
+                    Line::warn(
+                        "addresses",
+                        format!("{text}{place} with an address that is none, or outside the pod ranges"),
+                    )
+                    .hint(hints::outside())
+                    .data(json!({ "objects": status.outside })),
                 );
             }
             if status.unreadable > 0 {

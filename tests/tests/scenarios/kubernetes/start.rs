@@ -8,6 +8,7 @@ use super::{ask, gateway, refused, sandbox, served, watching};
 use crate::support::assert_refused;
 
 const KIND: Kind = Kind::OpenKruise;
+const OWNER: &str = "agents.kruise.io/owner";
 const MANY: usize = 20_000;
 const NOT_FOUND: (u16, &str) = (502, "sandbox_not_found");
 
@@ -166,8 +167,8 @@ async fn an_object_that_cannot_be_read_is_named_and_has_no_route_and_the_others_
     let place = sandbox("here").await;
     let draft = |name: &str| kruise(&api, &namespace, name);
     let request = |name: &str| ask(KIND, &namespace, name);
-    let bad = json!({ "status": { "podInfo": { "podIP": "not-an-address" } } });
-    draft("listed").running(place.ip()).merge(bad).create().await;
+    let owner = "o".repeat(256);
+    draft("listed").running(place.ip()).annotation(OWNER, &owner).create().await;
     draft("good").running(place.ip()).create().await;
     let turned = draft("turned").running(place.ip()).create().await;
     let gateway = gateway(&api, &namespace).await;
@@ -175,9 +176,9 @@ async fn an_object_that_cannot_be_read_is_named_and_has_no_route_and_the_others_
     served(&gateway, || request("good"), &place).await;
     refused(&gateway, || request("listed"), NOT_FOUND).await;
     let line = gateway.logged(&["cannot read", &format!("{namespace}/listed")]).await;
-    assert!(line.contains("status.podInfo.podIP"), "{line}");
+    assert!(line.contains(OWNER), "{line}");
 
-    turned.patch_status(json!({ "podInfo": { "podIP": "999.1.2.3" } })).await;
+    turned.patch(json!({ "metadata": { "annotations": { OWNER: owner } } })).await;
     refused(&gateway, || request("turned"), NOT_FOUND).await;
     let scope = gateway.scope(0).await;
     assert_eq!(scope["unreadable"], 2, "{scope}");
@@ -187,9 +188,28 @@ async fn an_object_that_cannot_be_read_is_named_and_has_no_route_and_the_others_
     draft("after").running(place.ip()).create().await;
     served(&gateway, || request("after"), &place).await;
 
-    turned.resume(place.ip()).await;
+    turned.patch(json!({ "metadata": { "annotations": { OWNER: "somebody" } } })).await;
     served(&gateway, || request("turned"), &place).await;
     assert_eq!(gateway.scope(0).await["state"], "watching");
+}
+
+#[tokio::test]
+async fn an_object_with_an_address_that_is_none_is_known_and_not_routed_to() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("nowhere").await;
+    let place = sandbox("here").await;
+    let request = || ask(KIND, &namespace, "a");
+    let object = kruise(&api, &namespace, "a").running(place.ip()).create().await;
+    let gateway = gateway(&api, &namespace).await;
+    served(&gateway, request, &place).await;
+    for nowhere in ["not-an-address", "999.1.2.3", "0.0.0.0", "224.0.0.1"] {
+        object.patch_status(json!({ "podInfo": { "podIP": nowhere } })).await;
+        refused(&gateway, request, (502, "sandbox_not_running")).await;
+        assert_eq!(gateway.scope(0).await["unreadable"], 0, "{nowhere}");
+        object.resume(place.ip()).await;
+        served(&gateway, request, &place).await;
+    }
+    gateway.logged(&[&format!("{namespace}/a"), "not routed to"]).await;
 }
 
 #[tokio::test]
