@@ -10,12 +10,12 @@ use crate::{ObjectKey, Route};
 /// Where a claimant stands among those of its ID: the lowest is first.
 ///
 /// Every part is a fact of the object, so every replica ranks alike, whatever it heard first. The order of the fields
-/// is the rule: a known age before an unknown one, an object's own name before a label, the older object before the
-/// younger, then the smaller UID. The key breaks what can no longer be a tie of honest objects.
+/// is the rule: an object's own name before a label, which a push knows too; then a known age before an unknown one, the
+/// older object before the younger, then the smaller UID. The key breaks what can no longer be a tie of honest objects.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    age_is_unknown: bool,
     is_not_canonical: bool,
+    age_is_unknown: bool,
     created: u32,
     uid: Box<str>,
     key: ObjectKey,
@@ -25,8 +25,8 @@ impl Rank {
     /// The rank of a route whose object was created then; 0 where nobody knows.
     pub(crate) fn of(route: &Route, created: u32) -> Self {
         Self {
-            age_is_unknown: created == 0,
             is_not_canonical: !route.is_canonical(),
+            age_is_unknown: created == 0,
             created,
             uid: route.uid().as_str().into(),
             key: route.key().to_key(),
@@ -41,7 +41,7 @@ impl Rank {
     /// The rank of one that claims an address: by its age alone.
     pub(crate) fn by_age(key: &ObjectKey, uid: &str, created: u32) -> Self {
         let age_is_unknown = created == 0;
-        Self { age_is_unknown, is_not_canonical: true, created, uid: uid.into(), key: key.clone() }
+        Self { is_not_canonical: true, age_is_unknown, created, uid: uid.into(), key: key.clone() }
     }
 }
 

@@ -4,6 +4,9 @@
 //! ID; a successor in the same namespace, and of the same provider, may. An object that has the ID as its own name may
 //! too, unless the dead had it so: otherwise anybody could keep a name from its owner by a label.
 //!
+//! A hold ends with its time, not with a successor: whether a rival comes before the successor or after it is a matter
+//! of delivery.
+//!
 //! A hold knows hashes only: at a million deletes in ten minutes it has to be small. Two that share one are kept apart
 //! from nothing worse than a wait.
 
@@ -25,7 +28,7 @@ struct Hold {
 pub(crate) struct Holds {
     hasher: RandomState,
     holds: HashMap<u64, Hold>,
-    // In the order of their ends; one that was made anew or lifted since is passed over.
+    // In the order of their ends; one that was made anew since is passed over.
     ends: VecDeque<(u64, u64)>,
     cap: usize,
 }
@@ -50,9 +53,11 @@ impl Holds {
 
     /// Remembers who was served under an ID that is ambiguous now.
     pub(crate) fn remember(&mut self, served: &Route) {
-        let hold =
-            Hold { group: self.group(served.raw_key()), is_canonical: served.is_canonical(), until: None };
-        self.holds.entry(served.id_hash()).or_insert(hold);
+        let group = self.group(served.raw_key());
+        if self.holds.get(&served.id_hash()).is_none_or(|hold| hold.group != group) {
+            let hold = Hold { group, is_canonical: served.is_canonical(), until: None };
+            self.holds.insert(served.id_hash(), hold);
+        }
     }
 
     /// Whether the ID of `claimant` is not kept for others.
@@ -72,9 +77,11 @@ impl Holds {
         }
     }
 
-    /// Somebody is served under the ID: nothing is kept any more.
-    pub(crate) fn lift(&mut self, id_hash: u64) {
-        self.holds.remove(&id_hash);
+    /// Somebody is served under the ID: it need not be known who was before. What is kept stays kept.
+    pub(crate) fn forget(&mut self, id_hash: u64) {
+        if self.holds.get(&id_hash).is_some_and(|hold| hold.until.is_none()) {
+            self.holds.remove(&id_hash);
+        }
     }
 
     /// Ends the hold that is over, or that is too many, and says of which ID, by its hash.

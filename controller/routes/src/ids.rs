@@ -9,8 +9,9 @@
 //! 2. If two or more of the first one's provider could be served, and one of these refuses to share
 //!    ([`Clash::Refuse`](crate::Clash)), the first is shown as ambiguous and stands for all: nobody is served. An
 //!    object that could not be served makes no ID ambiguous, nor does one of another provider.
-//! 3. When the one who is served leaves the ID, it is held for the lifetime of a tombstone ([`Holds`](crate::holds)):
-//!    claimants from another namespace wait, those of the same follow at once. Then rank decides again.
+//! 3. When the one who is served leaves the ID, or its name goes on with another UID, the ID is held for the lifetime of
+//!    a tombstone ([`Holds`](crate::holds)): claimants from another namespace wait, those of the same follow at once.
+//!    Then rank decides again, whoever has followed.
 //!
 //! Nothing happens to the one who is shown when another claimant comes, changes or goes, unless that changes who is
 //! first or whether the ID is ambiguous.
@@ -35,7 +36,7 @@ impl Table {
             self.records.displaced.any(id_hash) || shown.is_some_and(|shown| shown.slot() != slot);
         if !is_contested && (shown.is_some() || self.holds.admits(&new)) {
             if shown.is_none() {
-                self.holds.lift(id_hash);
+                self.holds.forget(id_hash);
             }
             self.show(shared, served, shown, Some(new));
             return Outcome::Applied;
@@ -74,24 +75,25 @@ impl Table {
         // Another ID may have the hash of one that is claimed and not shown.
         let shown = served.by_hash(id_hash).filter(|shown| shown.raw_id() == own.raw_id());
         self.records.displaced.remove(slot);
+        self.hold_for(shown, &own);
         match shown {
             Some(shown) if shown.slot() == slot => {
-                let until = self.end_of_hold();
-                if shown.is_ambiguous() {
-                    self.holds.renew(&own, until);
-                } else {
-                    self.holds.keep(&own, until);
-                }
                 self.settle_among(shared, served, Some(shown), id_hash, None);
             }
-            Some(shown) if shown.is_ambiguous() => {
-                let until = self.end_of_hold();
-                self.holds.renew(&own, until);
-                self.settle(shared, served, Some(shown), id_hash, None);
-            }
+            Some(shown) if shown.is_ambiguous() => self.settle(shared, served, Some(shown), id_hash, None),
             _ => {}
         }
         shared.counters.displaced.set(self.records.displaced.len());
+    }
+
+    /// Keeps an ID for the heirs of one that leaves it, or whose name lives on with another UID: its clients still send.
+    pub(crate) fn hold_for(&mut self, shown: Option<&Route>, gone: &Route) {
+        let until = self.end_of_hold();
+        match shown {
+            Some(shown) if shown.is_ambiguous() => self.holds.renew(gone, until),
+            Some(shown) if shown.slot() == gone.slot() => self.holds.keep(gone, until),
+            _ => {}
+        }
     }
 
     /// Decides anew about an ID whose hold is over, if anybody waits for it.
@@ -146,12 +148,12 @@ impl Table {
         changed: Option<u32>,
     ) {
         let displaced = &self.records.displaced;
-        let admitted = |(_, claimant): &(usize, &Route)| self.holds.admits(claimant);
-        let first = displaced.claimants(id_hash).enumerate().find(admitted).map(|(waiting, first)| {
+        let admitted = |claimant: &&Route| self.holds.admits(claimant);
+        let first = displaced.claimants(id_hash).find(admitted).map(|first| {
             let ambiguous = displaced.is_contested(id_hash, first.key().provider());
-            (first.slot(), ambiguous, waiting > 0)
+            (first.slot(), ambiguous)
         });
-        let Some((slot, ambiguous, others_wait)) = first else {
+        let Some((slot, ambiguous)) = first else {
             self.show(shared, served, shown, None);
             shared.counters.displaced.set(self.records.displaced.len());
             return;
@@ -159,8 +161,8 @@ impl Table {
         let was_served = shown.filter(|shown| !shown.is_ambiguous());
         if ambiguous && let Some(was_served) = was_served {
             self.holds.remember(was_served);
-        } else if !ambiguous && !others_wait {
-            self.holds.lift(id_hash);
+        } else if !ambiguous {
+            self.holds.forget(id_hash);
         }
         let new = self.records.displaced.remove(slot).map(|route| route.marked(ambiguous));
         shared.counters.displaced.set(self.records.displaced.len());

@@ -216,6 +216,9 @@ impl Table {
         }
         shared.counters.state(old.state()).down();
         if old.raw_id() == new.raw_id() {
+            if !is_same_object {
+                self.hold_for(served.by_hash(id_hash), &old);
+            }
             self.records.displaced.remove(slot);
         } else {
             self.leave(shared, served, slot);

@@ -133,6 +133,55 @@ fn a_successor_in_the_same_namespace_follows_at_once() {
 }
 
 #[test]
+fn a_recreated_sandbox_keeps_its_id_from_a_rival_when_only_its_push_has_come() {
+    let table = table();
+    tell(&table, victim(), 1);
+    tell(&table, evil(), 2);
+    table.writer.apply(in_namespace("team-b", "victim").with_uid("recreated").at(3));
+    assert_eq!(table.holder("team-b--victim").as_deref(), Some("victim"), "it is its own name");
+    tell(&table, created(1, in_namespace("team-b", "by-label").called("x")), 4);
+    tell(&table, created(2, in_namespace("team-a", "rival").called("x")), 5);
+    table.writer.apply(in_namespace("team-b", "by-label").called("x").with_uid("recreated").at(6));
+    assert_eq!(table.holder("x").as_deref(), Some("by-label"), "the age of the new one is not known yet");
+}
+
+#[test]
+fn a_new_uid_in_a_list_is_a_death_for_whoever_waits_for_the_id() {
+    let first = |age| created(age, in_namespace("team-b", "first").called("x"));
+    let rival = || created(2, in_namespace("team-a", "rival").called("x"));
+    // The rival waits already, or is listed after the one that was made anew.
+    for waits in [true, false] {
+        let table = table();
+        tell(&table, first(1), 1);
+        if waits {
+            tell(&table, rival(), 2);
+        }
+        let mut relist = table.writer.begin_relist(everything(), version(9));
+        relist.observe(first(3).with_uid("recreated").at(8));
+        relist.observe(rival().at(2));
+        relist.commit();
+        assert_eq!(
+            table.holder("x").as_deref(),
+            Some("first"),
+            "as after its DELETE and ADD, waits: {waits}"
+        );
+        table.pass(600);
+        table.writer.sweep();
+        assert_eq!(table.holder("x").as_deref(), Some("rival"), "then rank decides, waits: {waits}");
+    }
+}
+
+#[test]
+fn a_successor_does_not_end_the_time_for_which_an_id_is_kept() {
+    let table = table();
+    tell(&table, created(1, in_namespace("team-b", "first").called("x")), 1);
+    table.writer.delete_in(&everything(), &in_namespace("team-b", "first").0.key, None, at(2));
+    tell(&table, created(3, in_namespace("team-b", "second").called("x")), 3);
+    tell(&table, created(2, in_namespace("team-a", "rival").called("x")), 4);
+    assert_eq!(table.holder("x").as_deref(), Some("second"), "whether the rival came before it or after");
+}
+
+#[test]
 fn a_label_does_not_keep_a_name_from_its_owner_after_its_death() {
     let table = table();
     tell(&table, evil(), 1);

@@ -49,7 +49,8 @@ const RIVAL_IDS: [&str; 4] = ["x", "m--o0", "n--o1", "y"];
 
 /// Histories of objects in two namespaces that claim each other's IDs, and every message in some order, none lost.
 fn any_rivalry() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observation>)> {
-    let ages = prop::collection::vec(1u64..4, 4);
+    // Each life of an object has an age of its own.
+    let ages = prop::collection::vec(1u64..6, 32);
     let ids = prop::collection::vec(0usize..RIVAL_IDS.len(), 32);
     (any_histories(), ages, ids)
         .prop_map(|(histories, ages, ids)| {
@@ -57,10 +58,11 @@ fn any_rivalry() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observatio
                 let namespace = if object % 2 == 0 { "m" } else { "n" };
                 let claims = history.into_iter().enumerate().map(|(at, observed)| {
                     let name = observed.key.name().to_owned();
+                    let life: usize = observed.uid.rsplit('-').next().unwrap().parse().unwrap();
                     Observation {
                         key: ObjectKey::new("kruise", namespace, &name).unwrap(),
                         id: RIVAL_IDS[ids[(object * 8 + at) % ids.len()]].to_owned(),
-                        created: Some(ages[object]),
+                        created: Some(ages[object * 8 + life]),
                         ..observed
                     }
                 });

@@ -215,6 +215,8 @@ impl Model {
         if moved {
             let gone = self.live.remove(key).unwrap();
             self.left(key, &gone.observed.id);
+        } else if !is_same {
+            self.ended(key, &observed.id);
         }
         self.live.insert(key.clone(), Live { observed: kept, created, identity, pushed, ..old });
         self.claimed(key)

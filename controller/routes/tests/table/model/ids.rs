@@ -40,7 +40,7 @@ impl Model {
         let mut claimants: Vec<_> = self.live.iter().filter(|(_, live)| live.observed.id == id).collect();
         claimants.sort_by_key(|(key, live)| {
             let uid = live.observed.uid.clone();
-            (live.created.is_none(), !is_canonical(key, id), live.created, uid, (*key).clone())
+            (!is_canonical(key, id), live.created.is_none(), live.created, uid, (*key).clone())
         });
         claimants
     }
@@ -76,7 +76,6 @@ impl Model {
         let ranked = self.ranked(id);
         let first = ranked.iter().map(|(key, _)| (*key).clone()).find(|key| self.admits(id, key));
         let Some(first) = first else { return };
-        let others_wait = *ranked[0].0 != first;
         let could_be_served = |live: &Live| matches!(live.observed.state, State::Running | State::Paused);
         let mut rivals = ranked
             .iter()
@@ -86,11 +85,11 @@ impl Model {
         rivals.sort_unstable();
         let ambiguous = rivals.len() > 1 && rivals.ends_with(&[true]);
         if !ambiguous {
-            if !others_wait {
-                self.holds.remove(id);
-            }
-        } else if let Some(Shown::Served(served)) = before {
-            self.holds.entry(id.to_owned()).or_insert(Self::hold(id, &served, None));
+            self.holds.retain(|held, hold| held != id || hold.until.is_some());
+        } else if let Some(Shown::Served(served)) = before
+            && !self.is_kept_for(id, &served)
+        {
+            self.holds.insert(id.to_owned(), Self::hold(id, &served, None));
         }
         let shown = if ambiguous { Shown::Ambiguous(first) } else { Shown::Served(first) };
         self.shown.insert(id.to_owned(), shown);
@@ -123,20 +122,29 @@ impl Model {
         }
     }
 
+    fn is_kept_for(&self, id: &str, key: &ObjectKey) -> bool {
+        let is_mine = |hold: &Hold| hold.provider == key.provider() && hold.namespace == key.namespace();
+        self.holds.get(id).is_some_and(is_mine)
+    }
+
+    /// An identity is over that claimed this ID. Whether anybody could be served who was not.
+    pub(super) fn ended(&mut self, key: &ObjectKey, id: &str) -> bool {
+        let is_to_keep = match self.shown.get(id) {
+            Some(Shown::Served(holder)) => holder == key,
+            Some(Shown::Ambiguous(_)) => self.is_kept_for(id, key),
+            None => false,
+        };
+        if is_to_keep {
+            self.keep(id, key);
+        }
+        is_to_keep || matches!(self.shown.get(id), Some(Shown::Ambiguous(_)))
+    }
+
     /// An object, which is out already, does not claim this ID any more.
     pub(super) fn left(&mut self, key: &ObjectKey, id: &str) {
-        match self.shown.get(id).cloned() {
-            Some(Shown::Served(holder)) if holder == *key => self.keep(id, key),
-            Some(Shown::Ambiguous(_)) => {
-                let is_mine =
-                    |hold: &Hold| hold.provider == key.provider() && hold.namespace == key.namespace();
-                if self.holds.get(id).is_some_and(is_mine) {
-                    self.keep(id, key);
-                }
-            }
-            _ => return,
+        if self.ended(key, id) {
+            self.settle(id);
         }
-        self.settle(id);
     }
 
     pub(super) fn set_created(&mut self, key: &ObjectKey, created: u64) {
