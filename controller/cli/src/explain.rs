@@ -142,6 +142,7 @@ fn take_over(
         clash: if view.ambiguous { Clash::Refuse } else { Clash::Rank },
         created: Some(1),
         ip_is_claimed: false,
+        own_id: false,
     };
     if view.ambiguous {
         // The page shows the first of those who claim the ID, so the others are made up. They are of unknown age, which

@@ -14,7 +14,7 @@ use crate::{ObjectKey, Route};
 /// older object before the younger, then the smaller UID. The key breaks what can no longer be a tie of honest objects.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    is_not_canonical: bool,
+    is_not_own: bool,
     age_is_unknown: bool,
     created: u32,
     uid: Box<str>,
@@ -25,7 +25,7 @@ impl Rank {
     /// The rank of a route whose object was created then; 0 where nobody knows.
     pub(crate) fn of(route: &Route, created: u32) -> Self {
         Self {
-            is_not_canonical: !route.is_canonical(),
+            is_not_own: !route.has_own_id(),
             age_is_unknown: created == 0,
             created,
             uid: route.uid().as_str().into(),
@@ -41,7 +41,7 @@ impl Rank {
     /// The rank of one that claims an address: by its age alone.
     pub(crate) fn by_age(key: &ObjectKey, uid: &str, created: u32) -> Self {
         let age_is_unknown = created == 0;
-        Self { is_not_canonical: true, age_is_unknown, created, uid: uid.into(), key: key.clone() }
+        Self { is_not_own: true, age_is_unknown, created, uid: uid.into(), key: key.clone() }
     }
 }
 

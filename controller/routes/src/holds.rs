@@ -20,7 +20,7 @@ use crate::key::RawKey;
 #[derive(Clone, Copy)]
 struct Hold {
     group: u64,
-    is_canonical: bool,
+    is_own: bool,
     /// Nothing while all who claimed the ID live: it is only known for whom it would be kept.
     until: Option<u64>,
 }
@@ -44,8 +44,7 @@ impl Holds {
 
     /// Keeps the ID of `gone` for its own until then.
     pub(crate) fn keep(&mut self, gone: &Route, until: u64) {
-        let hold =
-            Hold { group: self.group(gone.raw_key()), is_canonical: gone.is_canonical(), until: Some(until) };
+        let hold = Hold { group: self.group(gone.raw_key()), is_own: gone.has_own_id(), until: Some(until) };
         if self.holds.insert(gone.id_hash(), hold).is_none_or(|old| old.until != Some(until)) {
             self.ends.push_back((until, gone.id_hash()));
         }
@@ -55,7 +54,7 @@ impl Holds {
     pub(crate) fn remember(&mut self, served: &Route) {
         let group = self.group(served.raw_key());
         if self.holds.get(&served.id_hash()).is_none_or(|hold| hold.group != group) {
-            let hold = Hold { group, is_canonical: served.is_canonical(), until: None };
+            let hold = Hold { group, is_own: served.has_own_id(), until: None };
             self.holds.insert(served.id_hash(), hold);
         }
     }
@@ -65,7 +64,7 @@ impl Holds {
         self.holds.get(&claimant.id_hash()).is_none_or(|hold| {
             hold.until.is_none()
                 || hold.group == self.group(claimant.raw_key())
-                || claimant.is_canonical() && !hold.is_canonical
+                || claimant.has_own_id() && !hold.is_own
         })
     }
 

@@ -3,9 +3,9 @@
 //! Each live object claims one ID. Of the claimants at most one is shown to readers, under the ID; the others are
 //! displaced. Which one is a function of the objects that live, and of the last who was served; never of arrival:
 //!
-//! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)). The first is shown. So a
-//!    newcomer takes an ID from a living incumbent only if the ID is the newcomer's own name, and the incumbent has it
-//!    by a label.
+//! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)). The first is shown. Whoever has
+//!    the ID by its own name ([`Observation::own_id`](crate::Observation)) loses it to no label. Among labels the older
+//!    object is first, also one that is labelled later: only whoever admits labels to the cluster can prevent that.
 //! 2. If two or more of the first one's provider could be served, and one of these refuses to share
 //!    ([`Clash::Refuse`](crate::Clash)), the first is shown as ambiguous and stands for all: nobody is served. An
 //!    object that could not be served makes no ID ambiguous, nor does one of another provider.

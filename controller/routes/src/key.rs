@@ -95,6 +95,16 @@ impl ObjectKey {
         self.borrowed().name
     }
 
+    /// Whether an ID is the one that this object has by its name alone: `{namespace}--{name}`, or the name of an object
+    /// without a namespace.
+    pub fn has_own_id(&self, id: &str) -> bool {
+        let KeyRef { namespace, name, .. } = self.borrowed();
+        match namespace {
+            "" => id == name,
+            _ => id.strip_prefix(namespace).and_then(|rest| rest.strip_prefix("--")) == Some(name),
+        }
+    }
+
     /// The same key by reference.
     pub fn borrowed(&self) -> KeyRef<'_> {
         let (provider, rest) = self.text.split_at(usize::from(self.provider));
@@ -211,6 +221,17 @@ mod tests {
         assert_eq!((bare.namespace(), bare.name()), ("", "ab"));
         assert_ne!(bare, ObjectKey::new("file", "a", "b").unwrap());
         assert_ne!(ObjectKey::new("a", "bc", "d").unwrap(), ObjectKey::new("ab", "c", "d").unwrap());
+    }
+
+    #[test]
+    fn an_object_has_one_id_by_its_name() {
+        let key = ObjectKey::new("kruise", "team-a", "demo").unwrap();
+        assert!(key.has_own_id("team-a--demo"));
+        for other in ["demo", "team-a-demo", "team-a--demo2", "team-a--", "--demo", "team--demo", ""] {
+            assert!(!key.has_own_id(other), "{other:?}");
+        }
+        let bare = ObjectKey::new("cluster", "", "demo").unwrap();
+        assert!(bare.has_own_id("demo") && !bare.has_own_id("--demo"));
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct Observation {
     pub key: ObjectKey,
     /// What requests call it.
     pub id: String,
+    /// The ID comes from the object's own name, not from a label or another field that its owner chooses: nobody else
+    /// gets it, however old.
+    pub own_id: bool,
     /// Which object of that name it is: another UID is another identity.
     pub uid: String,
     /// Whose it is; may be empty.

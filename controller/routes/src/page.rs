@@ -116,6 +116,7 @@ mod tests {
             version: "1".parse().expect("a version"),
             ip: None,
             ip_is_claimed: false,
+            own_id: false,
             created: None,
             token: None,
             require_traffic_auth: false,

@@ -81,6 +81,7 @@ const AMBIGUOUS: u8 = 1 << 7;
 
 // Of the second set of flags, which no request asks for.
 const IP_IS_CLAIMED: u16 = 1 << 0;
+const OWN_ID: u16 = 1 << 1;
 
 impl Route {
     /// Packs an observation whose limits were checked, for the object of this slot.
@@ -88,7 +89,8 @@ impl Route {
         let state = observed.kept_state();
         let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, clash, .. } =
             observed;
-        let more_flags = if observed.ip_is_claimed { IP_IS_CLAIMED } else { 0 };
+        let more_flags =
+            if observed.ip_is_claimed { IP_IS_CLAIMED } else { 0 } | if observed.own_id { OWN_ID } else { 0 };
         let raw = key.raw();
         let mut flags = 0;
         if require_traffic_auth {
@@ -254,6 +256,7 @@ impl Route {
         Observation {
             key: self.key().to_key(),
             id: self.id().to_owned(),
+            own_id: self.has_own_id(),
             uid: self.uid().as_str().to_owned(),
             owner: self.owner().as_str().to_owned(),
             state: self.state,
@@ -267,13 +270,9 @@ impl Route {
         }
     }
 
-    /// Whether the ID is the object's own name: `{namespace}--{name}`.
-    pub(crate) fn is_canonical(&self) -> bool {
-        let key = self.raw_key();
-        let Some((namespace, rest)) = self.raw_id().split_at_checked(key.namespace.len()) else {
-            return false;
-        };
-        namespace == key.namespace && rest.strip_prefix(b"--") == Some(key.name)
+    /// Whether the ID comes from the object's own name.
+    pub(crate) fn has_own_id(&self) -> bool {
+        self.more_flags & OWN_ID != 0
     }
 
     /// Whether the address is the word of the object's owner alone.

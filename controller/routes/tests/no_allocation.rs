@@ -19,6 +19,7 @@ fn observation(number: u32) -> Observation {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: false,
     }
 }
 

@@ -26,6 +26,7 @@ fn recognising_and_deciding_allocate_nothing() {
             clash: Clash::Rank,
             created: None,
             ip_is_claimed: false,
+            own_id: false,
         });
         assert!(outcome.is_applied());
     }

@@ -131,6 +131,7 @@ fn observation(letter: char, number: usize, state: State) -> Result<Observation>
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: true,
     })
 }
 

@@ -68,6 +68,7 @@ pub(crate) fn table(size: usize) -> ExitCode {
             clash: Clash::Rank,
             created: None,
             ip_is_claimed: false,
+            own_id: true,
         });
     }
     relist.commit_at(version);

@@ -75,6 +75,7 @@ pub(crate) fn observation(number: usize, at: u64) -> Observation {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: true,
     }
 }
 

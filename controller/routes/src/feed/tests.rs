@@ -17,6 +17,7 @@ fn route(version: u64, identity: u64) -> Route {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: false,
     };
     Route::build(observed, identity, 0, 0)
 }

@@ -16,6 +16,7 @@ fn observation() -> Observation {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: false,
     }
 }
 
@@ -132,6 +133,7 @@ prop_compose! {
             clash: Clash::Rank,
             created: None,
             ip_is_claimed: false,
+            own_id: false,
         }
     }
 }

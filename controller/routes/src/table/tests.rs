@@ -31,6 +31,7 @@ fn observed(object: u64, id_number: u64, at: u64) -> Observation {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: false,
     }
 }
 

@@ -133,6 +133,35 @@ fn a_successor_in_the_same_namespace_follows_at_once() {
 }
 
 #[test]
+fn a_label_does_not_take_the_name_of_a_batchsandbox_however_old_it_is() {
+    let batch = || created(20, in_namespace("team-b", "x").of("opensandbox").called_by_name());
+    let old = || created(1, in_namespace("team-a", "evil").called("x"));
+    let all = Scope::new("opensandbox", None, "");
+    for label_is_first in [true, false] {
+        let table = table();
+        if label_is_first {
+            tell(&table, old(), 1);
+        }
+        table.writer.apply_in(&all, batch().at(2));
+        tell(&table, old(), 3);
+        assert_eq!(table.holder("x").as_deref(), Some("x"), "label first: {label_is_first}");
+        // Nor does it inherit the name.
+        table.writer.delete_in(&all, &batch().0.key, None, at(4));
+        assert_eq!(table.holder("x"), None);
+    }
+}
+
+#[test]
+fn the_owner_of_a_plain_name_does_not_wait_for_the_time_of_a_label() {
+    let table = table();
+    tell(&table, created(1, in_namespace("team-a", "evil").called("x")), 1);
+    table.writer.delete_in(&everything(), &in_namespace("team-a", "evil").0.key, None, at(2));
+    let all = Scope::new("opensandbox", None, "");
+    let owner = created(20, in_namespace("team-b", "x").of("opensandbox").called_by_name()).at(3);
+    assert_eq!(table.writer.apply_in(&all, owner), Outcome::Applied);
+}
+
+#[test]
 fn a_recreated_sandbox_keeps_its_id_from_a_rival_when_only_its_push_has_come() {
     let table = table();
     tell(&table, victim(), 1);

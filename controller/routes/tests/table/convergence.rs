@@ -59,9 +59,12 @@ fn any_rivalry() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observatio
                 let claims = history.into_iter().enumerate().map(|(at, observed)| {
                     let name = observed.key.name().to_owned();
                     let life: usize = observed.uid.rsplit('-').next().unwrap().parse().unwrap();
+                    let key = ObjectKey::new("kruise", namespace, &name).unwrap();
+                    let id = RIVAL_IDS[ids[(object * 8 + at) % ids.len()]].to_owned();
                     Observation {
-                        key: ObjectKey::new("kruise", namespace, &name).unwrap(),
-                        id: RIVAL_IDS[ids[(object * 8 + at) % ids.len()]].to_owned(),
+                        own_id: key.has_own_id(&id),
+                        key,
+                        id,
                         created: Some(ages[object * 8 + life]),
                         ..observed
                     }
@@ -128,7 +131,7 @@ proptest! {
     fn where_nobody_shares_an_id_any_order_makes_the_same_table((histories, messages) in any_delivery()) {
         let contest = |observed: &Observation| {
             let id = observed.id.rsplit('-').next().unwrap().to_owned();
-            Observation { id, clash: Clash::Refuse, ..observed.clone() }
+            Observation { id, own_id: false, clash: Clash::Refuse, ..observed.clone() }
         };
         let table = table();
         for message in &messages {

@@ -40,6 +40,7 @@ pub(crate) fn sandbox(name: &str) -> Sandbox {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: true,
     })
 }
 
@@ -67,6 +68,14 @@ impl Sandbox {
 
     pub(crate) fn called(mut self, id: &str) -> Self {
         self.0.id = id.into();
+        self.0.own_id = self.0.key.has_own_id(id);
+        self
+    }
+
+    /// By the plain name, which is the ID of this kind.
+    pub(crate) fn called_by_name(mut self) -> Self {
+        self.0.id = self.0.key.name().into();
+        self.0.own_id = true;
         self
     }
 

@@ -214,9 +214,9 @@ impl Model {
         let moved = old.observed.id != observed.id;
         if moved {
             let gone = self.live.remove(key).unwrap();
-            self.left(key, &gone.observed.id);
+            self.left(&gone.observed);
         } else if !is_same {
-            self.ended(key, &observed.id);
+            self.ended(&old.observed);
         }
         self.live.insert(key.clone(), Live { observed: kept, created, identity, pushed, ..old });
         self.claimed(key)
@@ -303,7 +303,7 @@ impl Model {
     /// Takes a live object out.
     fn remove(&mut self, key: &ObjectKey, version: Version, pushed: Option<Pushed>) {
         let gone = self.live.remove(key).unwrap();
-        self.left(key, &gone.observed.id);
+        self.left(&gone.observed);
         self.places.free.push(gone.place);
         self.bury(key, version, pushed);
     }
@@ -468,8 +468,8 @@ fn kept(observed: &Observation) -> Observation {
 }
 
 fn says_the_same(a: &Observation, b: &Observation) -> bool {
-    (&a.id, &a.owner, a.state, &a.version, a.ip, a.clash)
-        == (&b.id, &b.owner, b.state, &b.version, b.ip, b.clash)
+    (&a.id, a.own_id, &a.owner, a.state, &a.version, a.ip, a.clash)
+        == (&b.id, b.own_id, &b.owner, b.state, &b.version, b.ip, b.clash)
 }
 
 fn refuses(live: &Live) -> bool {

@@ -67,8 +67,9 @@ prop_compose! {
         refuses in prop::bool::weighted(0.3),
         created in prop::option::weighted(0.7, 1u64..4),
     ) -> Observation {
+        let key = &keys()[key];
         Observation {
-            key: keys()[key].clone(),
+            key: key.clone(),
             id: IDS.get(id).map_or(String::new(), |&id| id.to_owned()),
             uid: format!("uid-{uid}"),
             // Tells the version, so that a blend of two would show.
@@ -81,6 +82,8 @@ prop_compose! {
             clash: if refuses { Clash::Refuse } else { Clash::Rank },
             created,
             ip_is_claimed: false,
+            // The IDs of the one provider's objects are their plain names too.
+            own_id: IDS.get(id).is_some_and(|id| key.has_own_id(id) || key.provider() == "q" && *id == "x"),
         }
     }
 }

@@ -94,6 +94,7 @@ impl Raw {
 
         let key = ObjectKey::new(PROVIDER, &namespace, &name).map_err(E::custom)?;
         let observation = Observation {
+            own_id: key.has_own_id(&id),
             key,
             id,
             uid,

@@ -39,6 +39,11 @@ pub trait Provider: Send + Sync {
         false
     }
 
+    /// Whether an object's ID is its plain name, whatever its namespace. It holds for what is pushed of them too.
+    fn id_is_name(&self) -> bool {
+        false
+    }
+
     /// What an object's token is for. It holds for what is pushed of them too.
     fn token_kind(&self) -> TokenKind {
         TokenKind::Runtime

@@ -169,8 +169,10 @@ impl RouteMessage {
         let (key, version) = self.identity(&pushed.provider)?;
         let state = self.known_state();
         let ip = self.address().unwrap_or_default();
+        let own_id = key.has_own_id(&self.id) || pushed.id_is_name && self.id == key.name();
         Ok(Meaning::Apply(Observation {
             key,
+            own_id,
             id: self.id,
             uid: self.uid,
             owner: self.owner,

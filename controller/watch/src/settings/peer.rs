@@ -64,6 +64,7 @@ pub(crate) struct Pushed {
     pub(crate) provider: String,
     pub(crate) clash: Clash,
     pub(crate) ip_is_claimed: bool,
+    pub(crate) id_is_name: bool,
     pub(crate) token_kind: TokenKind,
 }
 
@@ -73,6 +74,7 @@ impl Pushed {
             provider: provider.name().to_owned(),
             clash: provider.clash(),
             ip_is_claimed: provider.address_is_claimed(),
+            id_is_name: provider.id_is_name(),
             token_kind: provider.token_kind(),
         }
     }
@@ -126,6 +128,7 @@ impl Pushed {
                 provider: name,
                 clash: Clash::default(),
                 ip_is_claimed: false,
+                id_is_name: false,
                 token_kind: TokenKind::Runtime,
             },
         };

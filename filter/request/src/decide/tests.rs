@@ -24,6 +24,7 @@ fn sandbox() -> Observation {
         clash: Clash::Rank,
         created: None,
         ip_is_claimed: false,
+        own_id: false,
     }
 }
 

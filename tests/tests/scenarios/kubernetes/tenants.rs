@@ -196,56 +196,68 @@ async fn endpoints_that_name_anothers_pod_lead_nowhere() {
     }
 }
 
-/// The policy of `envoy/deploy/admission`, for one namespace and with the administrator as the operator.
-fn policy(namespace: &str) -> String {
-    let file = locations::repository().join("envoy/deploy/admission/opensandbox.yaml");
-    let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-    let shipped = "system:serviceaccount:opensandbox-system:opensandbox-controller-manager";
-    assert!(text.contains(shipped), "the policy names the operator");
-    let text = text
-        .replace(shipped, "admin")
-        .replace("sandgate-opensandbox-endpoints", &format!("endpoints-{namespace}"));
+/// A policy of `envoy/deploy/admission`, for one namespace and with the administrator as those it names.
+fn policy(file: &str, name: &str, shipped: &[&str], namespace: &str) -> String {
+    let file = locations::repository().join("envoy/deploy/admission").join(file);
+    let mut text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    for account in shipped {
+        assert!(text.contains(account), "the policy names {account}");
+        text = text.replace(account, "admin");
+    }
+    let text = text.replace(name, &format!("{name}-{namespace}"));
     format!(
         "{}\n  matchResources:\n    namespaceSelector:\n      matchLabels: {{ kubernetes.io/metadata.name: {namespace} }}\n",
         text.trim_end()
     )
 }
 
-#[tokio::test]
-async fn with_the_shipped_policy_a_tenant_cannot_write_endpoints_and_the_operator_can() {
-    let api = ApiServer::shared().await;
-    let namespace = api.namespace("policy").await;
-    let tenant = api.service_account(&namespace, "tenant").await;
+/// A tenant that may do anything with the objects of one kind in a namespace, and nothing else.
+async fn tenant_of(api: &ApiServer, namespace: &str, kind: Kind) -> Api<DynamicObject> {
+    let tenant = api.service_account(namespace, "tenant").await;
+    let resource = kind.resource();
+    let (group, plural) = (&resource.group, &resource.plural);
     api.apply(&format!(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{ name: tenant, namespace: {namespace} }}\n\
-         rules: [{{ apiGroups: [sandbox.opensandbox.io], resources: [batchsandboxes], verbs: ['*'] }}]\n---\n\
+         rules: [{{ apiGroups: [{group}], resources: [{plural}], verbs: ['*'] }}]\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n\
          metadata: {{ name: tenant, namespace: {namespace} }}\n\
          roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant }}\n\
          subjects: [{{ kind: ServiceAccount, name: tenant, namespace: {namespace} }}]\n"
     ))
     .await;
+    Api::namespaced_with(api.client_with(&tenant.token().await).await, namespace, &resource)
+}
+
+/// What became of a write, by its status; `about` is what a refusal has to name.
+fn code(done: kube::Result<DynamicObject>, about: &str) -> u16 {
+    match done {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => {
+            assert!(status.message.contains(about) || status.code == 403, "{status:?}");
+            status.code
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn with_the_shipped_policy_a_tenant_cannot_write_endpoints_and_the_operator_can() {
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("policy").await;
     let object = opensandbox(&api, &namespace, "box").running("127.0.0.1").create().await;
-    let client = api.client_with(&tenant.token().await).await;
-    let objects: Api<DynamicObject> = Api::namespaced_with(client, &namespace, &Kind::OpenSandbox.resource());
+    let objects = tenant_of(&api, &namespace, Kind::OpenSandbox).await;
     let patch = async |annotation: &str, value: &str| {
         let patch = json!({ "metadata": { "annotations": { annotation: value } } });
         objects.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await
     };
-    let code = |done: kube::Result<DynamicObject>| match done {
-        Ok(_) => 200,
-        Err(kube::Error::Api(status)) => {
-            assert!(status.message.contains("endpoints") || status.code == 403, "{status:?}");
-            status.code
-        }
-        Err(error) => panic!("{error}"),
-    };
+    let code = |done| code(done, "endpoints");
     // A right that was just given takes the server a moment to notice.
     eventually("the tenant may write its objects", DEADLINE, async || {
         (code(patch(ENDPOINTS, r#"["127.0.0.9"]"#).await) == 200).then_some(())
     })
     .await;
-    api.apply(&policy(&namespace)).await;
+    let operator = "system:serviceaccount:opensandbox-system:opensandbox-controller-manager";
+    api.apply(&policy("opensandbox.yaml", "sandgate-opensandbox-endpoints", &[operator], &namespace)).await;
     // Another address each time: what changes nothing is allowed.
     let mut tries = 0;
     eventually("the policy is in force", DEADLINE, async || {
@@ -269,4 +281,49 @@ async fn with_the_shipped_policy_a_tenant_cannot_write_endpoints_and_the_operato
     object.resume("127.0.0.7").await;
     let now = object.get().await.expect("the object exists");
     assert_eq!(now["metadata"]["annotations"][ENDPOINTS], r#"["127.0.0.7"]"#);
+}
+
+#[tokio::test]
+async fn with_the_shipped_policy_a_tenant_cannot_write_an_id_and_the_manager_can() {
+    const ID: &str = "agents.kruise.io/sandbox-id";
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("policy").await;
+    kruise(&api, &namespace, "box").label(ID, "given").running("127.0.0.1").create().await;
+    let objects = tenant_of(&api, &namespace, Kind::OpenKruise).await;
+    let patch = async |label: &str, value: Value| {
+        let patch = json!({ "metadata": { "labels": { label: value } } });
+        code(objects.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await, "sandbox-id")
+    };
+    eventually("the tenant may write its objects", DEADLINE, async || {
+        (patch(ID, json!("given-anew")).await == 200).then_some(())
+    })
+    .await;
+    let accounts = [
+        "system:serviceaccount:sandbox-system:sandbox-manager",
+        "system:serviceaccount:sandbox-system:sandbox-controller-manager",
+    ];
+    api.apply(&policy("openkruise.yaml", "sandgate-openkruise-sandbox-id", &accounts, &namespace)).await;
+    // Another ID each time: what changes nothing is allowed.
+    let mut tries = 0;
+    eventually("the policy is in force", DEADLINE, async || {
+        tries += 1;
+        (patch(ID, json!(format!("stolen-{tries}"))).await == 422).then_some(())
+    })
+    .await;
+    assert_eq!(patch(ID, Value::Null).await, 422, "without the label it would have its own name again");
+    assert_eq!(patch("note", json!("mine")).await, 200);
+    let made = |name: &str, labels: Value| {
+        let object = json!({
+            "apiVersion": Kind::OpenKruise.resource().api_version, "kind": "Sandbox",
+            "metadata": { "name": name, "namespace": namespace, "labels": labels }, "spec": {},
+        });
+        serde_json::from_value::<DynamicObject>(object).expect("an object")
+    };
+    let create = async |object| code(objects.create(&Default::default(), &object).await, "sandbox-id");
+    assert_eq!(create(made("plain", json!({}))).await, 200);
+    assert_eq!(create(made("named", json!({ ID: "stolen" }))).await, 422);
+    let claimed =
+        kruise(&api, &namespace, "claimed").label(ID, "given-too").running("127.0.0.1").create().await;
+    let now = claimed.get().await.expect("the object exists");
+    assert_eq!(now["metadata"]["labels"][ID], "given-too", "the manager gives IDs");
 }

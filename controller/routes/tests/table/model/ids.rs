@@ -1,6 +1,6 @@
 //! Whose an ID is, by the naive table: all claimants are looked at each time.
 
-use sandgate_routes::{ObjectKey, State};
+use sandgate_routes::{ObjectKey, Observation, State};
 
 use super::{Live, Model, Said, refuses};
 
@@ -25,13 +25,9 @@ impl Shown {
 pub(super) struct Hold {
     provider: String,
     namespace: String,
-    is_canonical: bool,
+    is_own: bool,
     /// Nothing while it is only known for whom it would be kept.
     until: Option<u64>,
-}
-
-pub(super) fn is_canonical(key: &ObjectKey, id: &str) -> bool {
-    id == format!("{}--{}", key.namespace(), key.name())
 }
 
 impl Model {
@@ -40,31 +36,26 @@ impl Model {
         let mut claimants: Vec<_> = self.live.iter().filter(|(_, live)| live.observed.id == id).collect();
         claimants.sort_by_key(|(key, live)| {
             let uid = live.observed.uid.clone();
-            (!is_canonical(key, id), live.created.is_none(), live.created, uid, (*key).clone())
+            (!live.observed.own_id, live.created.is_none(), live.created, uid, (*key).clone())
         });
         claimants
     }
 
-    fn admits(&self, id: &str, key: &ObjectKey) -> bool {
+    fn admits(&self, id: &str, key: &ObjectKey, is_own: bool) -> bool {
         self.holds.get(id).is_none_or(|hold| {
             hold.until.is_none()
                 || (hold.provider == key.provider() && hold.namespace == key.namespace())
-                || (is_canonical(key, id) && !hold.is_canonical)
+                || (is_own && !hold.is_own)
         })
     }
 
-    fn hold(id: &str, key: &ObjectKey, until: Option<u64>) -> Hold {
-        Hold {
-            provider: key.provider().to_owned(),
-            namespace: key.namespace().to_owned(),
-            is_canonical: is_canonical(key, id),
-            until,
-        }
+    fn hold(key: &ObjectKey, is_own: bool, until: Option<u64>) -> Hold {
+        Hold { provider: key.provider().to_owned(), namespace: key.namespace().to_owned(), is_own, until }
     }
 
-    fn keep(&mut self, id: &str, key: &ObjectKey) {
+    fn keep(&mut self, id: &str, key: &ObjectKey, is_own: bool) {
         let until = self.now + self.limits.lifetime;
-        let hold = Self::hold(id, key, Some(until));
+        let hold = Self::hold(key, is_own, Some(until));
         if self.holds.insert(id.to_owned(), hold).is_none_or(|old| old.until != Some(until)) {
             self.ends.push((until, id.to_owned()));
         }
@@ -74,8 +65,8 @@ impl Model {
     fn settle(&mut self, id: &str) {
         let before = self.shown.remove(id);
         let ranked = self.ranked(id);
-        let first = ranked.iter().map(|(key, _)| (*key).clone()).find(|key| self.admits(id, key));
-        let Some(first) = first else { return };
+        let first = ranked.iter().find(|(key, live)| self.admits(id, key, live.observed.own_id));
+        let Some(first) = first.map(|(key, _)| (*key).clone()) else { return };
         let could_be_served = |live: &Live| matches!(live.observed.state, State::Running | State::Paused);
         let mut rivals = ranked
             .iter()
@@ -89,7 +80,8 @@ impl Model {
         } else if let Some(Shown::Served(served)) = before
             && !self.is_kept_for(id, &served)
         {
-            self.holds.insert(id.to_owned(), Self::hold(id, &served, None));
+            let is_own = self.live[&served].observed.own_id;
+            self.holds.insert(id.to_owned(), Self::hold(&served, is_own, None));
         }
         let shown = if ambiguous { Shown::Ambiguous(first) } else { Shown::Served(first) };
         self.shown.insert(id.to_owned(), shown);
@@ -127,23 +119,24 @@ impl Model {
         self.holds.get(id).is_some_and(is_mine)
     }
 
-    /// An identity is over that claimed this ID. Whether anybody could be served who was not.
-    pub(super) fn ended(&mut self, key: &ObjectKey, id: &str) -> bool {
+    /// An identity is over that claimed its ID. Whether anybody could be served who was not.
+    pub(super) fn ended(&mut self, gone: &Observation) -> bool {
+        let Observation { key, id, own_id, .. } = gone;
         let is_to_keep = match self.shown.get(id) {
             Some(Shown::Served(holder)) => holder == key,
             Some(Shown::Ambiguous(_)) => self.is_kept_for(id, key),
             None => false,
         };
         if is_to_keep {
-            self.keep(id, key);
+            self.keep(id, key, *own_id);
         }
         is_to_keep || matches!(self.shown.get(id), Some(Shown::Ambiguous(_)))
     }
 
-    /// An object, which is out already, does not claim this ID any more.
-    pub(super) fn left(&mut self, key: &ObjectKey, id: &str) {
-        if self.ended(key, id) {
-            self.settle(id);
+    /// An object, which is out already, does not claim its ID any more.
+    pub(super) fn left(&mut self, gone: &Observation) {
+        if self.ended(gone) {
+            self.settle(&gone.id);
         }
     }
 

@@ -126,6 +126,7 @@ impl Provider for AgentSandbox {
         let ip = address("status.podIPs", first)?;
         let findings = Findings {
             id: head.default_id()?,
+            own_id: true,
             owner: String::new(),
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
             ip,

@@ -271,6 +271,7 @@ impl Provider for Generic {
             state = State::Dead;
         }
         let findings = Findings {
+            own_id: id.as_ref().is_none_or(|id| head.has_own_id(id)),
             id: id.map_or_else(|| head.default_id(), Ok)?,
             owner: owner.unwrap_or_default(),
             state,

@@ -77,6 +77,8 @@ pub(super) struct Head<'a> {
 /// What a provider makes of an object, besides its head.
 pub(super) struct Findings {
     pub(super) id: String,
+    /// Whether the ID comes from the object's own name.
+    pub(super) own_id: bool,
     pub(super) owner: String,
     pub(super) state: State,
     pub(super) ip: Option<IpAddr>,
@@ -113,6 +115,11 @@ impl Head<'_> {
         Err(Unreadable::new("metadata.name", reason))
     }
 
+    /// Whether a label says no more than the name does.
+    pub(super) fn has_own_id(self, id: &str) -> bool {
+        self.default_id().is_ok_and(|own| own == id)
+    }
+
     pub(super) fn projection(
         self,
         provider: &str,
@@ -139,6 +146,7 @@ impl Head<'_> {
             observation: Observation {
                 key,
                 id: findings.id,
+                own_id: findings.own_id,
                 uid: self.uid.to_owned(),
                 owner: findings.owner,
                 state,

@@ -156,6 +156,7 @@ impl Provider for OpenKruise {
             found => found,
         };
         let findings = Findings {
+            own_id: id.as_ref().is_none_or(|id| head.has_own_id(id)),
             id: id.map_or_else(|| head.default_id(), Ok)?,
             owner: owner(OWNER, annotations.owner.as_deref())?,
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),

@@ -107,6 +107,10 @@ impl Provider for OpenSandbox {
         true
     }
 
+    fn id_is_name(&self) -> bool {
+        true
+    }
+
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let sandbox: BatchSandbox<'_> = decode(object)?;
         let head = sandbox.metadata.head()?;
@@ -120,6 +124,7 @@ impl Provider for OpenSandbox {
             state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
             ip,
             ip_is_claimed: self.address_is_claimed(),
+            own_id: true,
             token: secure_access(SECURE_ACCESS, annotations.token.as_deref())?,
             require_traffic_auth: false,
             clash: self.clash,

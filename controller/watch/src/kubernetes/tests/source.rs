@@ -58,6 +58,7 @@ impl Provider for Boxes {
                 clash: Clash::Rank,
                 created: None,
                 ip_is_claimed: false,
+                own_id: false,
             },
             is_nowhere: false,
             dead_at: object.until.map(|millis| UNIX_EPOCH + Duration::from_millis(millis)),

@@ -71,6 +71,20 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+#[test]
+fn whether_a_pushed_id_is_the_objects_own_is_its_providers_rule() {
+    for (provider, own, other) in [("opensandbox", "demo", "box-1"), ("openkruise", "team-a--demo", "demo")] {
+        let settings = super::fixture::settings(json!({ "insecure": true, "provider": provider }));
+        let pushed = &settings.refresh().unwrap().pushed;
+        for (id, is_own) in [(own, true), ("team-a--demo", true), (other, false)] {
+            let message = json!({ "id": id, "namespace": "team-a", "name": "demo", "resourceVersion": "1" });
+            let message = RouteMessage::parse(message.to_string().as_bytes()).unwrap();
+            let Ok(Meaning::Apply(observation)) = message.meaning(pushed) else { panic!("a route") };
+            assert_eq!(observation.own_id, is_own, "{provider} {id}");
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_refused_changes_nothing_and_what_is_taken_is_within_the_ranges(

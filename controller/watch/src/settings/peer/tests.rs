@@ -130,6 +130,7 @@ fn what_holds_for_the_watched_objects_of_a_provider_holds_for_the_pushed_ones() 
         let alone = parse(&whole(&json!({ "insecure": true, "provider": kind }))).unwrap();
         assert_eq!(alone.refresh().unwrap().pushed, *pushed, "{kind}");
         assert_eq!(pushed.ip_is_claimed, kind == "opensandbox");
+        assert_eq!(pushed.id_is_name, kind == "opensandbox");
         assert_eq!(pushed.token_kind, provider.token_kind(), "{kind}");
     }
 }

@@ -232,6 +232,7 @@ impl World {
             clash: Clash::Rank,
             created: None,
             ip_is_claimed: false,
+            own_id: false,
         });
     }
 

@@ -148,6 +148,7 @@ fn the_id_is_namespace_and_name() {
         (seen.id.as_str(), seen.key.to_string().as_str()),
         ("team-a--demo", "agent-sandbox:team-a/demo")
     );
+    assert!(seen.own_id);
     assert!(seen.token.is_none() && seen.owner.is_empty() && !seen.require_traffic_auth);
 }
 

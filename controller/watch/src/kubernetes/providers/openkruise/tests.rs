@@ -215,6 +215,16 @@ fn the_label_is_the_id_and_else_namespace_and_name() {
 }
 
 #[test]
+fn an_id_by_label_is_not_the_objects_own_unless_it_says_what_the_name_says() {
+    let own = |object: Object| object.seen_by(&*provider()).unwrap().observation.own_id;
+    assert!(own(running()));
+    assert!(own(running().label("agents.kruise.io/sandbox-id", "team-a--demo")));
+    for label in ["demo", "team-b--demo", "box-1"] {
+        assert!(!own(running().label("agents.kruise.io/sandbox-id", label)), "{label}");
+    }
+}
+
+#[test]
 fn the_runtime_token_is_taken_before_the_one_of_envd() {
     let (runtime, envd) = ("agents.kruise.io/runtime-access-token", "e2b.agents.kruise.io/envd-access-token");
     let token = |object: Object| object.seen_by(&*provider()).unwrap().observation.token;

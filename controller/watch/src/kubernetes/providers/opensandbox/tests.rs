@@ -118,6 +118,7 @@ fn endpoints_that_are_no_list_of_texts_are_refused() {
 fn the_id_is_the_name() {
     let seen = running().seen_by(&*provider()).unwrap().observation;
     assert_eq!((seen.id.as_str(), seen.key.to_string().as_str()), ("demo", "opensandbox:team-a/demo"));
+    assert!(seen.own_id);
 }
 
 #[test]

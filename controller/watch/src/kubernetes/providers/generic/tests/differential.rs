@@ -85,7 +85,7 @@ fn compare(object: &Object, built_in: &dyn Provider, generic: &dyn Provider) {
                 ["r", "e"].map(|text| o.token.as_ref().is_some_and(|token| token.matches(text.as_bytes())));
             let head =
                 (o.key.name().to_owned(), o.id.clone(), o.uid.clone(), o.owner.clone(), o.version.clone());
-            let facts = (o.created, o.ip_is_claimed, o.require_traffic_auth, seen.dead_at);
+            let facts = (o.created, o.ip_is_claimed, o.own_id, o.require_traffic_auth, seen.dead_at);
             Ok((head, o.state, o.ip, token, o.token.is_some(), facts))
         }
         // Of two fields that are wrong either may be named.
