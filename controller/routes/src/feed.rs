@@ -6,6 +6,9 @@
 //! **Who writes.** The table's writer, under its lock, right after a change is visible to readers; it never waits for a subscriber
 //! beyond the handing over of one change. Without subscribers it does nothing.
 //!
+//! **A move.** An object that changes its ID is gone from the one and appears under the other: two changes. Both are queued when both
+//! are visible to readers, so nobody is told of the end of what lives on.
+//!
 //! **Who reads.** Each subscriber has a queue of its own and a bound on it. One that falls behind is told so ([`Notice::Lagged`]) in place
 //! of what it missed, and then has to compare its own state with the table. Everything that was dropped is in the table by then, and
 //! everything later is in the queue: subscribe or learn of the lag first, read the table second, and nothing is missed. Who reads it takes
@@ -145,14 +148,16 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a change. Gives the waker if there was nothing to take before.
-    fn push(&self, change: &Change) -> Option<Waker> {
+    /// Queues changes, all in one step. Gives the waker if there was nothing to take before.
+    fn push(&self, changes: impl IntoIterator<Item = Change>) -> Option<Waker> {
         let mut inner = self.lock();
         let was_idle = !inner.has_notice();
-        if inner.missed > 0 || inner.changes.len() >= self.capacity {
-            inner.missed += 1;
-        } else {
-            inner.changes.push_back(change.clone());
+        for change in changes {
+            if inner.missed > 0 || inner.changes.len() >= self.capacity {
+                inner.missed += 1;
+            } else {
+                inner.changes.push_back(change);
+            }
         }
         self.arrived.notify_one();
         inner.waker.clone().filter(|_| was_idle)
@@ -223,12 +228,16 @@ impl fmt::Debug for Changes {
 pub(crate) struct Feed {
     subscribers: Vec<Subscriber>,
     to_wake: Vec<Waker>,
+    /// Whether changes are told and not queued yet.
+    is_held: bool,
 }
 
 struct Subscriber {
     queue: Arc<Queue>,
     /// None: about everything.
     cares: Option<Cares>,
+    /// What it is told and cannot take yet.
+    held: Vec<Change>,
 }
 
 impl Feed {
@@ -236,7 +245,7 @@ impl Feed {
         self.forget_the_gone();
         let queue =
             Arc::new(Queue { inner: Mutex::default(), arrived: Condvar::new(), capacity: capacity.max(1) });
-        self.subscribers.push(Subscriber { queue: Arc::clone(&queue), cares });
+        self.subscribers.push(Subscriber { queue: Arc::clone(&queue), cares, held: Vec::new() });
         Changes { queue }
     }
 
@@ -250,7 +259,7 @@ impl Feed {
     /// Tells every subscriber that cares. Nothing is copied where there is none.
     pub(crate) fn tell(&mut self, old: Option<&Route>, new: Option<&Route>) {
         let mut change = None;
-        for Subscriber { queue, cares } in &self.subscribers {
+        for Subscriber { queue, cares, held } in &mut self.subscribers {
             if cares.as_ref().is_some_and(|cares| !cares(old, new)) {
                 continue;
             }
@@ -258,12 +267,31 @@ impl Feed {
                 let [old, new] = [old, new].map(|route| route.map(|route| Arc::new(route.clone())));
                 Change { old, new }
             });
-            self.to_wake.extend(queue.push(change));
+            if self.is_held {
+                held.push(change.clone());
+            } else {
+                self.to_wake.extend(queue.push([change.clone()]));
+            }
+        }
+    }
+
+    /// From here on nothing that is told is queued. Who cares is asked all the same.
+    pub(crate) fn hold(&mut self) {
+        self.is_held = true;
+    }
+
+    /// Queues what was told since [`hold`](Self::hold).
+    pub(crate) fn release(&mut self) {
+        self.is_held = false;
+        for Subscriber { queue, held, .. } in self.subscribers.iter_mut().filter(|s| !s.held.is_empty()) {
+            self.to_wake.extend(queue.push(held.drain(..)));
         }
     }
 
     /// Those to call once the writer's lock is free, so that they may use the table.
     pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+        // Nothing is held here, unless a writer ended in the midst of a move.
+        self.release();
         mem::take(&mut self.to_wake)
     }
 

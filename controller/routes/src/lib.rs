@@ -24,7 +24,7 @@
 //!
 //! # Consistency
 //! For one object, versions seen by one reader never go back, unless the watch undoes a push, also across a change of its ID: the old ID is taken away before the new
-//! one is put in place, so for a moment neither may be found, and never both. Between two objects there is no order.
+//! one is put in place, so for a moment neither may be found, and never both; who acts on that asks [`RouteReader::settled`]. Between two objects there is no order.
 
 #![forbid(unsafe_code)]
 
@@ -73,7 +73,7 @@ pub use outcome::{Invalid, Outcome};
 pub use packed::PackedText;
 pub use page::{Filter, Page};
 pub use predicate::{Capability, Fate, Service, State, StateError, Verdict, verdict};
-pub use reader::{Pinned, RouteReader};
+pub use reader::{Moving, Pinned, RouteReader};
 pub use relist::{Relist, RelistSummary};
 pub use route::Route;
 pub use scope::Scope;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use crate::counts::{Counters, Counts};
 use crate::served::{PinnedMap, ServedMap};
@@ -14,7 +14,41 @@ pub(crate) struct Shared {
     pub(crate) served: ServedMap,
     pub(crate) counters: Counters,
     pub(crate) ready: AtomicBool,
+    /// Odd while an object is between two IDs. See [`RouteReader::settled`].
+    moves: AtomicU64,
 }
+
+impl Shared {
+    /// An object leaves its ID for another one, until what this gives is dropped. Under the writer's lock: one at a time.
+    pub(crate) fn begin_move(&self) -> Move<'_> {
+        self.moves.fetch_add(1, Ordering::Relaxed);
+        // Whoever sees that the old ID is free sees the odd number, if it looks behind a fence of its own.
+        fence(Ordering::Release);
+        Move(&self.moves)
+    }
+}
+
+/// An object between two IDs.
+pub(crate) struct Move<'a>(&'a AtomicU64);
+
+impl Drop for Move<'_> {
+    fn drop(&mut self) {
+        // Whoever reads the even number finds the new ID in its place.
+        self.0.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A look met an object on its way from one ID to another: what was not found may be there. Look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moving;
+
+impl fmt::Display for Moving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object was changing its ID")
+    }
+}
+
+impl std::error::Error for Moving {}
 
 /// Looks routes up. Cheap to clone, one for each thread or shared as you like; it cannot change anything.
 #[derive(Clone)]
@@ -33,6 +67,31 @@ impl RouteReader {
     #[inline]
     pub fn pin(&self) -> Pinned<'_> {
         Pinned(self.0.served.pin())
+    }
+
+    /// Looks for an object that may have changed its ID, for those who act on not finding it. `look` may ask for several IDs. What it
+    /// finds is given back as it is; where it finds nothing this says whether that can be believed.
+    ///
+    /// A move takes the old ID away before the new one is put in place, and a look at both may fall between. So the writer counts before
+    /// the first and after the second, and the number is odd between them. Here it is read before the look and, where nothing was found,
+    /// after it:
+    /// - The first reading acquires what the writer released with it: of an even number, every new ID of the moves it counts.
+    /// - The second stands behind an acquire fence, and the writer's first count before a release fence: a look that has seen an old ID
+    ///   taken away reads at least the odd number of that move.
+    ///
+    /// So with the same even number twice no object was missed on its way. One that is deleted, or not shown under its ID, is not
+    /// found, and that is true. Takes no lock and does not wait: the caller looks again, or later.
+    ///
+    /// # Errors
+    /// Nothing was found, and an object was between two IDs meanwhile; not always the one that was looked for.
+    pub fn settled<R>(&self, look: impl FnOnce(&Pinned<'_>) -> Option<R>) -> Result<Option<R>, Moving> {
+        let before = self.0.moves.load(Ordering::Acquire);
+        if let Some(found) = look(&self.pin()) {
+            return Ok(Some(found));
+        }
+        fence(Ordering::Acquire);
+        let is_still = before.is_multiple_of(2) && self.0.moves.load(Ordering::Relaxed) == before;
+        if is_still { Ok(None) } else { Err(Moving) }
     }
 
     /// The route of an ID, to keep: a copy.

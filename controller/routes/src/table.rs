@@ -215,13 +215,16 @@ impl Table {
             return Outcome::Stale;
         }
         shared.counters.state(old.state()).down();
-        if old.raw_id() == new.raw_id() {
+        // Between two IDs it is under neither: those who look by themselves are warned, and nobody is told of one half.
+        let moving = (old.raw_id() != new.raw_id()).then(|| shared.begin_move());
+        if moving.is_some() {
+            self.feed.hold();
+            self.leave(shared, served, slot);
+        } else {
             if !is_same_object {
                 self.hold_for(served.by_hash(id_hash), &old);
             }
             self.records.displaced.remove(slot);
-        } else {
-            self.leave(shared, served, slot);
         }
         if let Some(record) = self.records.get_mut(slot) {
             record.created = created;
@@ -229,7 +232,12 @@ impl Table {
         if let Some(word) = word {
             self.doubt(Which::Live(slot), version, word);
         }
-        self.publish(shared, served, new)
+        let outcome = self.publish(shared, served, new);
+        if moving.is_some() {
+            drop(moving);
+            self.feed.release();
+        }
+        outcome
     }
 
     /// Applies an observation of an object that is not live.

@@ -1,7 +1,7 @@
 //! The change feed, through the table.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use sandgate_routes::{Change, ChangeKind, Changes, Notice, Outcome};
 
@@ -73,6 +73,42 @@ fn a_takeover_is_a_replacement_and_deleting_the_displaced_is_silent() {
     }
     assert_eq!(words, ["x appeared - a@1", "x replaced a@1 b@1"]);
     assert_eq!(gone, [identity]);
+}
+
+#[test]
+fn nobody_is_told_of_the_old_id_of_a_living_sandbox_before_the_new_one_is_served() {
+    let table = table();
+    table.writer.apply(sandbox("a").called("x").at(1));
+    let first = Arc::new(Mutex::new(table.writer.subscribe(100)));
+    let (drained, seen) = (Arc::clone(&first), Arc::new(Mutex::new(Vec::new())));
+    let noted = Arc::clone(&seen);
+    let mut second = table.writer.subscribe_where(100, move |_, _| {
+        noted.lock().unwrap().push(told(&mut drained.lock().unwrap()));
+        true
+    });
+    table.writer.apply(sandbox("a").called("y").at(2));
+    let both = ["x gone a@1 -", "y appeared - a@2"];
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [vec![] as Vec<String>, vec![]],
+        "asked of each, and nothing is queued yet"
+    );
+    assert_eq!(told(&mut first.lock().unwrap()), both);
+    assert_eq!(told(&mut second), both);
+}
+
+#[test]
+fn a_move_wakes_a_subscriber_once() {
+    let table = table();
+    table.writer.apply(sandbox("a").called("x").at(1));
+    let woken = Arc::new(AtomicU64::new(0));
+    let mut changes = table.writer.subscribe(100);
+    let count = Arc::clone(&woken);
+    changes.set_waker(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    table.writer.apply(sandbox("a").called("y").at(2));
+    assert_eq!((woken.load(Ordering::Relaxed), told(&mut changes).len()), (1, 2));
 }
 
 #[test]

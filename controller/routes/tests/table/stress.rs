@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sandgate_routes::{
-    Limits, Notice, Observation, Route, RouteReader, RouteTable, RouteWriter, State, Version,
+    Limits, Moving, Notice, Observation, Pinned, Route, RouteReader, RouteTable, RouteWriter, State, Version,
 };
 
 use crate::fixture::{everything, key, sandbox, version};
@@ -111,6 +111,44 @@ fn relist(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool) -> u64 {
         relists += 1;
     }
     relists
+}
+
+#[test]
+fn a_living_object_that_moves_between_ids_is_never_settled_as_gone() {
+    let (writer, reader) = RouteTable::new(Limits::default());
+    let ids = [id(0, 0), id(0, 1)];
+    let at = |number: u64| sandbox("o0").called(&ids[usize::from(number % 2 == 0)]).at(number);
+    writer.apply(at(1));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let (mut found, mut moving) = (0u64, 0u64);
+            while !stop.load(Ordering::Relaxed) || found == 0 {
+                // Both orders: the object may come from behind.
+                for order in [[0, 1], [1, 0]] {
+                    let look = |table: &Pinned<'_>| {
+                        order.iter().find_map(|&at: &usize| table.get(&ids[at])).map(|route| route.identity())
+                    };
+                    match reader.settled(look) {
+                        Ok(Some(_)) => found += 1,
+                        Ok(None) => panic!("it lives, after {found} looks and {moving} that met a move"),
+                        Err(Moving) => moving += 1,
+                    }
+                }
+            }
+            found
+        });
+        let end = Instant::now() + TIME / 2;
+        let mut number = 1;
+        while Instant::now() < end && !looking.is_finished() {
+            number += 1;
+            writer.apply(at(number));
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(looking.join().unwrap() > 0);
+    });
+    writer.delete(&key("o0"), None);
+    assert_eq!(reader.settled(|table| table.get(&ids[0]).map(|_| ())), Ok(None), "nothing moves any more");
 }
 
 #[test]
