@@ -168,7 +168,14 @@ impl Table {
             return self.replace(shared, served, slot, observed, source);
         }
         let is_same_object = old.uid() == observed.uid.as_str();
-        // The age of an object does not change: an old word on it is as good as a new one.
+        // At an equal version the watch may say something else than the push did.
+        let is_news = observed.version >= known
+            && (self.unconfirmed.remove(Which::Live(slot)).is_some() || observed.version > known);
+        if is_news {
+            return self.replace(shared, served, slot, observed, source);
+        }
+        // The age of an object does not change: an old word on it is as good as a new one. What is news brings its age
+        // along, to the ID that it names: the one before may be left.
         if let (true, 0, Some(created)) =
             (is_same_object, self.records.created(slot), seconds(observed.created))
         {
@@ -176,14 +183,8 @@ impl Table {
         }
         if observed.version < known {
             self.note_word(Which::Live(slot), &observed, source);
-            return Outcome::Stale;
         }
-        // At an equal version the watch may say something else than the push did.
-        let was_pushed = self.unconfirmed.remove(Which::Live(slot)).is_some();
-        if observed.version == known && !was_pushed {
-            return Outcome::Stale;
-        }
-        self.replace(shared, served, slot, observed, source)
+        Outcome::Stale
     }
 
     /// Puts an observation in the place of whatever is known of its object, which is live.

@@ -243,3 +243,15 @@ fn a_list_of_rivals_makes_what_their_events_make() {
     relist.commit();
     assert_eq!(table.holder("team-b--victim").as_deref(), Some("victim"));
 }
+
+#[test]
+fn the_age_of_an_object_that_has_moved_on_disturbs_nobody_under_its_old_id() {
+    let table = table();
+    table.writer.apply(in_namespace("p", "moving").called("x").at(1));
+    tell(&table, created(5, in_namespace("r", "resident").called("x")), 1);
+    assert_eq!(table.holder("x").as_deref(), Some("resident"));
+    let mut changes = table.writer.subscribe(100);
+    tell(&table, created(1, in_namespace("p", "moving").called("y")), 2);
+    assert_eq!(table.holder("x").as_deref(), Some("resident"));
+    assert_eq!(told(&mut changes), [ChangeKind::Appeared], "of y alone");
+}

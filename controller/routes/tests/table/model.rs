@@ -179,19 +179,19 @@ impl Model {
                 return Said::Stale;
             }
         } else {
-            if let (true, None, Some(created)) =
-                (live.observed.uid == observed.uid, live.created, observed.created)
-            {
-                self.set_created(key, created);
-            }
-            if observed.version < known {
-                self.note_word(observed, from);
+            let is_news = observed.version > known || observed.version == known && live.pushed.is_some();
+            if !is_news {
+                if let (true, None, Some(created)) =
+                    (live.observed.uid == observed.uid, live.created, observed.created)
+                {
+                    self.set_created(key, created);
+                }
+                if observed.version < known {
+                    self.note_word(observed, from);
+                }
                 return Said::Stale;
             }
-            let was_pushed = self.live.get_mut(key).and_then(|live| live.pushed.take()).is_some();
-            if observed.version == known && !was_pushed {
-                return Said::Stale;
-            }
+            live.pushed = None;
         }
         self.replace(observed, from)
     }
