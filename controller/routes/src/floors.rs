@@ -59,20 +59,24 @@ impl Table {
     /// The same of one that has no route.
     pub(crate) fn word_of_dead(&mut self, tombstone: Option<u32>, key: RawKey<'_>) -> Word {
         match tombstone.and_then(|slot| self.unconfirmed.remove(Which::Dead(slot))) {
-            Some(pushed) => Word { scope: pushed.scope, observed: pushed.word, seen: pushed.seen },
+            Some(pushed) => {
+                let scope = pushed.scope.or_else(|| self.scopes.covering(key));
+                Word { scope, observed: pushed.word, seen: pushed.seen }
+            }
             None => Word { scope: self.scopes.covering(key), ..Word::default() },
         }
     }
 
     /// Remembers that only a push has said this so far.
     pub(crate) fn doubt(&mut self, which: Which, version: Version, word: Word) {
-        let wait = match (word.scope, which) {
-            (Some(_), _) => Some(self.limits.push_confirmation),
-            (None, Which::Live(_)) => self.limits.push_lease,
-            (None, Which::Dead(_)) => None,
+        let after = |wait| self.clock.now().saturating_add(nanos(wait));
+        let deadline = match (word.scope, which) {
+            (Some(_), _) => Some(after(self.limits.push_confirmation)),
+            (None, Which::Live(_)) => self.limits.push_lease.map(after),
+            // It is known for a claim as long as its tombstone lives: a scope that covers nothing may have a word on it.
+            (None, Which::Dead(_)) => Some(u64::MAX),
         };
-        if let Some(wait) = wait {
-            let deadline = self.clock.now().saturating_add(nanos(wait));
+        if let Some(deadline) = deadline {
             self.unconfirmed.insert(which, version, word.scope, word.observed, word.seen, deadline);
         }
     }

@@ -11,7 +11,8 @@
 //!    end.
 //! 3. The time for it is over, and the watch was heard since: as in 2. A watch that is silent overrules nobody.
 //!
-//! Where no watch covers the object there is nobody to ask: a pushed route then has a lease, which every push renews.
+//! Where no watch covers the object there is nobody to ask: a pushed route then has a lease, which every push renews. A
+//! pushed death has the time of its tombstone; a watch that speaks of the object in that time is asked from then on.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -206,6 +206,31 @@ fn a_push_that_no_watch_covers_has_a_lease_that_a_push_renews() {
 }
 
 #[test]
+fn a_pushed_death_outside_every_list_does_not_keep_the_watchs_word_away() {
+    let table = table();
+    let shard = Scope::new("kruise", None, "shard=1");
+    table.writer.begin_relist(shard.clone(), version(20)).commit();
+    assert_eq!(table.writer.delete(&key("x"), at(u64::MAX)), Outcome::Applied);
+    assert_eq!(table.writer.apply_in(&shard, sandbox("x").at(21)), Outcome::Stale, "a push may be ahead");
+    table.pass(30);
+    table.writer.reached(&shard, &version(22));
+    table.writer.sweep();
+    assert_eq!(table.served("team--x"), Some(21));
+}
+
+#[test]
+fn a_pushed_death_that_nobody_speaks_of_ends_with_its_tombstone() {
+    let table = table();
+    table.writer.delete(&key("x"), at(9));
+    table.pass(599);
+    table.writer.sweep();
+    assert_eq!(table.writer.apply(sandbox("x").at(9)), Outcome::Stale);
+    table.pass(1);
+    table.writer.sweep();
+    assert_eq!((table.reader.counts().tombstones, table.reader.counts().overruled), (0, 0));
+}
+
+#[test]
 fn a_rewind_takes_away_what_is_not_shown_too() {
     let table = restarted();
     for name in ["a", "b"] {

@@ -39,12 +39,11 @@ impl Model {
         seen: u64,
         is_live: bool,
     ) -> Option<Pushed> {
-        let wait = match scope {
-            Some(_) => self.limits.confirmation,
-            None if is_live => self.limits.lease,
-            None => return None,
+        let deadline = match scope {
+            Some(_) => self.now + self.limits.confirmation,
+            None if is_live => self.now + self.limits.lease,
+            None => u64::MAX,
         };
-        let deadline = self.now + wait;
         Some(Pushed { version: version.clone(), scope, word, seen, deadline, queued: deadline })
     }
 
@@ -82,7 +81,10 @@ impl Model {
         is_live: bool,
     ) -> Option<Pushed> {
         match before {
-            Some(before) => self.doubt(version, before.scope, before.word, before.seen, is_live),
+            Some(before) => {
+                let scope = before.scope.or_else(|| self.covering(key));
+                self.doubt(version, scope, before.word, before.seen, is_live)
+            }
             None => self.doubt(version, self.covering(key), None, 0, is_live),
         }
     }
