@@ -24,7 +24,7 @@ const LOOKS: u64 = 30;
 pub(crate) struct Word {
     scope: Option<ScopeNumber>,
     observed: Option<Box<Observation>>,
-    seen: u32,
+    pub(crate) seen: u32,
 }
 
 impl Table {
@@ -162,6 +162,10 @@ impl Table {
         let floor = pushed.scope.and_then(|scope| self.scopes.floor(scope)).cloned();
         match (which, pushed.word, pushed.scope) {
             (Which::Live(slot), Some(word), Some(scope)) => {
+                // Its record may be a push's own.
+                if let Some(record) = self.records.get_mut(slot) {
+                    record.claims = self.scopes.with(record.claims, scope);
+                }
                 self.replace(shared, &served, slot, *word, Source::Event(scope));
             }
             (Which::Live(slot), ..) => {
@@ -174,7 +178,9 @@ impl Table {
             (Which::Dead(slot), Some(word), Some(scope)) => {
                 self.tombstones.remove(slot);
                 shared.counters.tombstones.set(self.tombstones.len());
+                let key = word.key.clone();
                 self.upsert(shared, *word, Source::List(scope, pushed.seen));
+                self.note_seen(shared, &key, pushed.seen);
             }
             (Which::Dead(slot), ..) => {
                 if let Some(floor) = floor {

@@ -16,8 +16,9 @@
 //!
 //! # Consistency
 //! The commit walks the objects in steps and frees the lock between them, so no writer waits for the whole walk. Each object is judged
-//! at one moment between the commit's begin and end. "Named" is kept with the object: one that is deleted after it was named, and comes
-//! back with a version not newer than the list, counts as not named, since the list and that delete cannot both be of its past.
+//! at one moment between the commit's begin and end. "Named" is kept with the object: one that the watch deletes after it was named, and
+//! that comes back with a version not newer than the list, counts as not named, since the list and that delete cannot both be of its
+//! past. A push proves no delete: what pushes delete and bring back stays named.
 //!
 //! Beginning a second relist of a scope ends the first: its commit deletes nothing and says so.
 
@@ -160,7 +161,7 @@ impl Drop for Relist {
 }
 
 impl Table {
-    fn note_seen(&mut self, shared: &Shared, key: &ObjectKey, number: u32) {
+    pub(crate) fn note_seen(&mut self, shared: &Shared, key: &ObjectKey, number: u32) {
         let Some(slot) = self.records.find(&shared.served.pin(), key.raw()) else { return };
         let Some(record) = self.records.get_mut(slot) else { return };
         if record.seen == number {

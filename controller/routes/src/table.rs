@@ -281,6 +281,10 @@ impl Table {
         let slot = self.records.insert(observed.key.raw(), id_hash, claims, created);
         self.assign_address(shared, served, slot, &mut observed, created);
         if source == Source::Push {
+            // What a list has named it has named, whatever pushes say in between.
+            if let Some(record) = self.records.get_mut(slot) {
+                record.seen = word.seen;
+            }
             self.doubt(Which::Live(slot), observed.version.clone(), word);
         }
         self.publish(shared, served, Route::build(observed, next_identity(), slot, id_hash))

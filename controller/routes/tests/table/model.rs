@@ -247,12 +247,13 @@ impl Model {
             .then(|| self.doubt_unknown(key, buried.and_then(|dead| dead.pushed), &observed.version, true))
             .flatten();
         let identity = self.next_identity();
+        let seen = pushed.as_ref().map(|pushed| pushed.seen);
         let live = Live {
             observed: kept(observed),
             created: observed.created,
             identity,
             claims: from.scope().into_iter().collect(),
-            seen_by: BTreeSet::new(),
+            seen_by: seen.into_iter().collect(),
             pushed,
             place: self.places.take(),
         };

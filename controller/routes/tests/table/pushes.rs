@@ -231,6 +231,40 @@ fn a_pushed_death_that_nobody_speaks_of_ends_with_its_tombstone() {
 }
 
 #[test]
+fn a_list_that_named_an_object_keeps_it_whatever_pushes_did_meanwhile() {
+    let table = table();
+    let mut relist = table.writer.begin_relist(everything(), version(20));
+    relist.observe(sandbox("a").at(10));
+    table.writer.delete(&key("a"), at(12));
+    table.writer.apply(sandbox("a").at(13));
+    relist.commit();
+    assert_eq!(table.served("team--a"), Some(10), "at version 20 it was as the list says");
+
+    let table = restarted();
+    table.writer.delete(&key("alive"), at(150));
+    let mut relist = table.writer.begin_relist(everything(), version(200));
+    relist.observe(sandbox("alive").at(40));
+    pass_with_contact(&table, 30, 101);
+    assert_eq!(table.served("team--alive"), Some(40), "the push is overruled while the list is read");
+    relist.commit();
+    assert_eq!(table.served("team--alive"), Some(40));
+}
+
+#[test]
+fn a_scope_answers_for_what_came_back_by_its_word() {
+    let table = table();
+    let shard = Scope::new("kruise", None, "shard=1");
+    table.writer.begin_relist(shard.clone(), version(5)).commit();
+    table.writer.apply_in(&shard, sandbox("a").at(10));
+    table.writer.delete(&key("a"), at(12));
+    table.writer.apply(sandbox("a").at(13));
+    table.writer.reached(&shard, &version(14));
+    assert_eq!(table.served("team--a"), Some(10), "the watch has no word of what was pushed");
+    table.writer.begin_relist(shard, version(20)).commit();
+    assert_eq!(table.served("team--a"), None, "the list does not name it");
+}
+
+#[test]
 fn a_rewind_takes_away_what_is_not_shown_too() {
     let table = restarted();
     for name in ["a", "b"] {

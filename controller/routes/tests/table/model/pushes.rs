@@ -9,7 +9,7 @@ pub(super) struct Pushed {
     pub(super) version: Version,
     pub(super) scope: Option<usize>,
     pub(super) word: Option<Observation>,
-    seen: u64,
+    pub(super) seen: u64,
     deadline: u64,
     queued: u64,
 }
@@ -206,12 +206,18 @@ impl Model {
         let pushed = self.pushed_mut(key).and_then(Option::take).unwrap();
         let floor = pushed.scope.and_then(|scope| self.floors.get(&scope)).map(|(floor, _)| floor.clone());
         match (self.live.contains_key(key), pushed.word, pushed.scope) {
-            (true, Some(word), Some(scope)) => drop(self.replace(&word, From::Event(scope))),
+            (true, Some(word), Some(scope)) => {
+                self.live.get_mut(key).unwrap().claims.insert(scope);
+                self.replace(&word, From::Event(scope));
+            }
             (true, ..) => self.remove(key, floor.unwrap_or(pushed.version), None),
             (false, Some(word), Some(scope)) => {
                 let at = self.dead.iter().position(|dead| dead.key == *key).unwrap();
                 self.exhume(at);
                 self.upsert(&word, From::List(scope, pushed.seen));
+                if let Some(live) = self.live.get_mut(key) {
+                    live.seen_by.insert(pushed.seen);
+                }
             }
             (false, ..) => {
                 if let (Some(floor), Some(dead)) = (floor, self.dead.iter_mut().find(|dead| dead.key == *key))
