@@ -323,6 +323,10 @@ impl Table {
         let slot = self.records.find(&served, key.raw());
         let known = slot.and_then(|slot| self.records.route(&served, slot)).map(Route::version);
         let (Some(slot), Some(known)) = (slot, known.filter(|known| known == version)) else {
+            let dead = || self.tombstones.find(key.raw()).map(Which::Dead);
+            if let Some(which) = slot.map(Which::Live).or_else(dead) {
+                self.unconfirmed.end_word(which, version);
+            }
             shared.counters.stale.up();
             return Outcome::Stale;
         };

@@ -82,6 +82,15 @@ impl Unconfirmed {
         self.pushed.insert(which, pushed);
     }
 
+    /// What the watch said last at this version has come to its end: it does not come back when the push is given up.
+    pub(crate) fn end_word(&mut self, which: Which, version: &Version) {
+        if let Some(pushed) = self.pushed.get_mut(&which)
+            && pushed.word.as_ref().is_some_and(|word| word.version == *version)
+        {
+            pushed.word = None;
+        }
+    }
+
     /// Forgets what was pushed, if anything was.
     pub(crate) fn remove(&mut self, which: Which) -> Option<Pushed> {
         if self.pushed.is_empty() {

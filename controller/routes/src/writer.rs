@@ -127,7 +127,8 @@ impl RouteWriter {
 
     /// Ends an object whose time has come: at exactly this version it was to live until now. It is deleted at that version, so the same
     /// version brings it back from nowhere, neither a list nor a peer, and a later one does from anywhere. Stale, and nothing changes, if
-    /// the table has another version of it or none: whoever brought that one knows better.
+    /// the table has another version of it or none: whoever brought that one knows better. If that was a push, and it is given up, the
+    /// object does not come back at this version.
     pub fn expire(&self, key: &ObjectKey, version: &Version) -> Outcome {
         self.with(|table, shared| table.expire(shared, key, version))
     }

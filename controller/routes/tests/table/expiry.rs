@@ -86,3 +86,24 @@ fn an_object_that_lost_its_id_expires_and_leaves_it_with_who_took_it() {
     assert_eq!(table.holder("x").as_deref(), Some("b"));
     assert_eq!(table.reader.counts().objects, 1);
 }
+
+#[test]
+fn a_push_that_is_undone_does_not_bring_back_what_has_ended_meanwhile() {
+    for is_death in [false, true] {
+        let table = table();
+        table.writer.begin_relist(everything(), version(5)).commit();
+        table.writer.apply_in(&everything(), sandbox("a").at(10));
+        if is_death {
+            table.writer.delete(&key("a"), Some(version(12)));
+        } else {
+            table.writer.apply(sandbox("a").at(12));
+        }
+        assert_eq!(table.writer.expire(&key("a"), &version(10)), Outcome::Stale);
+        table.pass(30);
+        table.writer.reached(&everything(), &version(13));
+        table.writer.sweep();
+        assert_eq!(table.served("team--a"), None, "its time was over, death: {is_death}");
+        let late = table.writer.apply(sandbox("a").at(10));
+        assert_eq!(late, Outcome::Stale);
+    }
+}

@@ -348,7 +348,10 @@ impl Model {
                 self.remove(key, version.clone(), None);
                 Said::Applied
             }
-            _ => Said::Stale,
+            _ => {
+                self.end_word(key, version);
+                Said::Stale
+            }
         }
     }
 

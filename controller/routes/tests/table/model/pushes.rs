@@ -102,6 +102,13 @@ impl Model {
         self.dead.iter_mut().find(|dead| dead.key == *key).map(|dead| &mut dead.pushed)
     }
 
+    /// What the watch said at this version is over.
+    pub(super) fn end_word(&mut self, key: &ObjectKey, version: &Version) {
+        if let Some(Some(pushed)) = self.pushed_mut(key) {
+            pushed.word = pushed.word.take().filter(|word| word.version != *version);
+        }
+    }
+
     pub(super) fn renew_lease(&mut self, key: &ObjectKey) {
         let deadline = self.now + self.limits.lease;
         if let Some(Some(pushed)) = self.pushed_mut(key)
