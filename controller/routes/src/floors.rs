@@ -172,8 +172,11 @@ impl Table {
                 let Some(key) = self.records.route(&served, slot).map(|route| route.key().to_key()) else {
                     return;
                 };
-                let version = floor.unwrap_or(pushed.version);
-                self.remove_record(shared, &served, slot, &key, version);
+                if pushed.scope.is_none() {
+                    self.end_lease(shared, &served, slot, &key, &pushed.version);
+                } else {
+                    self.remove_record(shared, &served, slot, &key, floor.unwrap_or(pushed.version));
+                }
             }
             (Which::Dead(slot), Some(word), Some(scope)) => {
                 self.tombstones.remove(slot);

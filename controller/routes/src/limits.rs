@@ -35,7 +35,8 @@ pub struct Limits {
     pub max_routes: usize,
     /// How long a push may be ahead of a watch that is heard. After that the watch is right.
     pub push_confirmation: Duration,
-    /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever.
+    /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever. The next push of it, also an
+    /// equal one, brings it back.
     pub push_lease: Option<Duration>,
 }
 

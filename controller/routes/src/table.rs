@@ -385,13 +385,40 @@ impl Table {
         key: &ObjectKey,
         version: Version,
     ) -> Option<u32> {
+        self.take_out(shared, served, slot, key)?;
+        self.bury(shared, key, version)
+    }
+
+    fn take_out(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        slot: u32,
+        key: &ObjectKey,
+    ) -> Option<()> {
         let route = self.records.route(served, slot)?;
         shared.counters.state(route.state()).down();
         self.leave(shared, served, slot);
         self.records.remove(slot);
         self.release_address(shared, served, slot);
         self.relists.forget(key);
-        self.bury(shared, key, version)
+        Some(())
+    }
+
+    /// Takes a live object out whose lease has ended. An equal push is a sign of life, so it is buried at the version
+    /// before; the first version has none.
+    pub(crate) fn end_lease(
+        &mut self,
+        shared: &Shared,
+        served: &PinnedMap<'_>,
+        slot: u32,
+        key: &ObjectKey,
+        version: &Version,
+    ) {
+        self.take_out(shared, served, slot, key);
+        if let Some(before) = version.before() {
+            self.bury(shared, key, before);
+        }
     }
 
     fn delete_unknown(

@@ -16,6 +16,11 @@ impl Version {
     pub const fn get(&self) -> u64 {
         self.0.get()
     }
+
+    /// The one before, if there is one.
+    pub(crate) fn before(&self) -> Option<Self> {
+        NonZeroU64::new(self.get() - 1).map(Self)
+    }
 }
 
 /// Why a text is not a version. Trying again does not help.

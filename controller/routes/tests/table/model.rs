@@ -303,10 +303,14 @@ impl Model {
 
     /// Takes a live object out.
     fn remove(&mut self, key: &ObjectKey, version: Version, pushed: Option<Pushed>) {
+        self.take_out(key);
+        self.bury(key, version, pushed);
+    }
+
+    fn take_out(&mut self, key: &ObjectKey) {
         let gone = self.live.remove(key).unwrap();
         self.left(&gone.observed);
         self.places.free.push(gone.place);
-        self.bury(key, version, pushed);
     }
 
     /// Takes a tombstone away.

@@ -201,8 +201,22 @@ fn a_push_that_no_watch_covers_has_a_lease_that_a_push_renews() {
     table.pass(1);
     table.writer.sweep();
     assert_eq!(table.served("team--a"), None);
-    assert_eq!(table.writer.apply(sandbox("a").at(5)), Outcome::Stale, "it has ended at that version");
-    assert_eq!(table.writer.apply(sandbox("a").at(6)), Outcome::Applied);
+    assert_eq!(table.writer.apply(sandbox("a").at(4)), Outcome::Stale, "older than what had the lease");
+}
+
+#[test]
+fn a_route_whose_lease_ended_comes_back_with_the_next_equal_push() {
+    let lease = Some(Duration::from_secs(300));
+    for version in [1, 5] {
+        let table = table_with(Limits { push_lease: lease, ..Limits::default() });
+        table.writer.apply(sandbox("a").at(version));
+        table.pass(300);
+        table.writer.sweep();
+        assert_eq!(table.served("team--a"), None);
+        let again = table.writer.apply(sandbox("a").at(version));
+        assert_eq!(again, Outcome::Applied, "whoever was away says that it lives, at {version}");
+        assert_eq!(table.served("team--a"), Some(version));
+    }
 }
 
 #[test]

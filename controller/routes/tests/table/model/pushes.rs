@@ -217,6 +217,14 @@ impl Model {
                 self.live.get_mut(key).unwrap().claims.insert(scope);
                 self.replace(&word, From::Event(scope));
             }
+            (true, None, None) => {
+                self.take_out(key);
+                // An equal push brings it back.
+                if pushed.version.get() > 1 {
+                    let before = (pushed.version.get() - 1).to_string();
+                    self.bury(key, before.parse().unwrap(), None);
+                }
+            }
             (true, ..) => self.remove(key, floor.unwrap_or(pushed.version), None),
             (false, Some(word), Some(scope)) => {
                 let at = self.dead.iter().position(|dead| dead.key == *key).unwrap();
