@@ -121,12 +121,11 @@ impl Addresses {
     }
 }
 
-/// What an object has that is observed so.
-fn holder(observed: &Observation, created: u32) -> Option<Holder> {
-    let has_a_pod = matches!(observed.state, State::Running | State::Creating | State::Available);
-    let ip = observed.ip.filter(|_| has_a_pod)?;
-    let claim = observed.ip_is_claimed.then(|| Rank::by_age(&observed.key, &observed.uid, created));
-    Some(Holder { ip: ip.to_canonical(), state: observed.state, claim })
+/// What an object has in a state; `claim` gives the rank of a claim.
+fn holder(ip: Option<IpAddr>, state: State, claim: impl FnOnce() -> Option<Rank>) -> Option<Holder> {
+    let has_a_pod = matches!(state, State::Running | State::Creating | State::Available);
+    let ip = ip.filter(|_| has_a_pod)?;
+    Some(Holder { ip: ip.to_canonical(), state, claim: claim() })
 }
 
 impl Table {
@@ -148,7 +147,8 @@ impl Table {
         }
         let Some(addresses) = &mut self.addresses else { return };
         let old = addresses.remove(slot);
-        let new = holder(observed, created).map(|holder| {
+        let claim = || observed.ip_is_claimed.then(|| Rank::by_age(&observed.key, &observed.uid, created));
+        let new = holder(observed.ip, observed.state, claim).map(|holder| {
             let ip = holder.ip;
             addresses.insert(slot, holder);
             ip
@@ -208,14 +208,16 @@ impl Table {
         self.publish(shared, served, new);
     }
 
-    /// Looks at every live object, once.
+    /// Looks at every live object, once, and copies nothing of those who claim nothing: the writer's lock is held.
     fn learn_addresses(&mut self, served: &PinnedMap<'_>) {
         let mut addresses = Addresses::default();
         for at in 0..self.records.slots() {
             let Ok(slot) = u32::try_from(at) else { break };
             let Some(route) = self.records.route(served, slot) else { continue };
-            let created = self.records.created(slot);
-            if let Some(holder) = holder(&route.observation(created), created) {
+            let rank =
+                || Rank::by_age(&route.key().to_key(), route.uid().as_str(), self.records.created(slot));
+            let claim = || route.ip_is_claimed().then(rank);
+            if let Some(holder) = holder(route.ip(), route.state(), claim) {
                 addresses.insert(slot, holder);
             }
         }

@@ -1,5 +1,6 @@
 //! The writer's end: every mutation of every source passes its lock, which no reader takes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::{fmt, thread};
@@ -106,11 +107,17 @@ impl RouteWriter {
     /// Up to `most` live objects that are not served under the ID they claim, because another is or because it is
     /// kept for others, in the order of their IDs. For people.
     pub fn displaced(&self, most: usize) -> Vec<Arc<Route>> {
-        let mut routes: Vec<_> = self
-            .with(|table, _| table.records.displaced.iter().map(|route| Arc::new(route.clone())).collect());
-        routes.sort_by(|a: &Arc<Route>, b| (a.raw_id(), a.key()).cmp(&(b.raw_id(), b.key())));
-        routes.truncate(most);
-        routes
+        self.with(|table, _| {
+            // Nothing is copied of those behind the last: the lock is held, and there may be a million.
+            let mut first = BTreeMap::new();
+            for route in table.records.displaced.iter() {
+                first.insert((route.raw_id(), route.key()), route);
+                if first.len() > most {
+                    first.pop_last();
+                }
+            }
+            first.into_values().map(|route| Arc::new(route.clone())).collect()
+        })
     }
 
     /// Whether an object is known and not deleted, served or not.

@@ -54,6 +54,25 @@ fn a_tenant_does_not_take_the_id_of_another_by_a_label() {
 }
 
 #[test]
+fn of_many_displaced_the_first_by_id_are_named() {
+    let table = table();
+    for (number, name) in ["c", "a", "d", "b", "e"].into_iter().enumerate() {
+        let id = format!("x-{}", number % 2);
+        tell(&table, created(1, in_namespace("first", name).called(&id)), 1);
+    }
+    let named = |most| -> Vec<_> {
+        table
+            .writer
+            .displaced(most)
+            .iter()
+            .map(|route| format!("{} {}", route.id(), route.key().name()))
+            .collect()
+    };
+    assert_eq!(named(10), ["x-0 d", "x-0 e", "x-1 b"]);
+    assert_eq!((named(2), named(0)), (named(10)[..2].to_vec(), vec![]));
+}
+
+#[test]
 fn an_older_object_keeps_an_id_from_a_younger_one() {
     for order in [["old", "young"], ["young", "old"]] {
         let table = table();
