@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use sandgate_routes::{Change, ChangeKind, Changes, Notice, Outcome};
+use sandgate_routes::{Change, ChangeKind, Changes, Notice, Observation, Outcome};
 
 use crate::fixture::{at, everything, key, sandbox, table, version};
 
@@ -61,10 +61,12 @@ fn subscribers_learn_what_happens_to_served_ids() {
 fn a_takeover_is_a_replacement_and_deleting_the_displaced_is_silent() {
     let table = table();
     let mut changes = table.writer.subscribe(100);
-    table.writer.apply(sandbox("a").called("x").at(1));
+    let claim =
+        |name: &str, created| Observation { created: Some(created), ..sandbox(name).called("x").at(1) };
+    assert_eq!(table.writer.apply(claim("a", 2)), Outcome::Applied);
     let identity = table.reader.get("x").unwrap().identity();
-    table.writer.apply(sandbox("b").called("x").at(1));
-    table.writer.delete(&key("a"), at(1));
+    assert_eq!(table.writer.apply(claim("b", 1)), Outcome::Takeover { displaced: key("a") });
+    assert_eq!(table.writer.delete(&key("a"), at(1)), Outcome::Applied);
     let mut gone = Vec::new();
     let mut words = Vec::new();
     while let Some(Notice::Changed(change)) = changes.try_recv() {
