@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_log_info};
 use sandgate_request::Ending;
-use sandgate_routes::{Change, Changes, Notice, Route};
+use sandgate_routes::{Change, Changes, Moving, Notice, Route};
 
 use super::host::Host;
 use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE};
@@ -162,7 +162,8 @@ impl MainThread {
             // Whoever has the address without right loses it at once.
             if let Some(owner) = self.book.owner(want.key)
                 && owner != want.identity
-                && !self.shared.usages().id_of(owner).is_some_and(|id| self.serves(owner, &id, want.key))
+                && let Ok(served) = self.served_now(owner)
+                && served.flatten() != Some(want.key.ip())
             {
                 decide_again(self.book.forget(owner, None));
             }
@@ -205,8 +206,9 @@ impl MainThread {
             None => change.after().and_then(|after| served_at(after)),
             // It may only have got another ID.
             Some(identity) => match self.served_now(identity) {
-                Some(now) => now,
-                None => return self.forget(identity, None, self.shared.config().on_delete),
+                Ok(Some(now)) => now,
+                Ok(None) => return self.forget(identity, None, self.shared.config().on_delete),
+                Err(Moving) => return self.to_compare.push_back(identity),
             },
         };
         if was.is_some() && was != now {
@@ -222,11 +224,13 @@ impl MainThread {
         }
     }
 
-    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more.
-    fn served_now(&self, identity: u64) -> Option<Option<IpAddr>> {
-        let id = self.shared.usages().id_of(identity)?;
-        let table = self.shared.reader().pin();
-        table.get(&id).filter(|route| route.identity() == identity).map(served_at)
+    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more. One that is just getting
+    /// another ID may be found by neither: it is to be looked for again.
+    fn served_now(&self, identity: u64) -> Result<Option<Option<IpAddr>>, Moving> {
+        self.shared.reader().settled(|table| {
+            let id = self.shared.usages().id_of(identity)?;
+            table.get(&id).filter(|route| route.identity() == identity).map(served_at)
+        })
     }
 
     /// Changes were missed: everybody whom somebody minds is held against the table, some now and the others later. Says how
@@ -235,22 +239,26 @@ impl MainThread {
         if self.to_compare.is_empty() && std::mem::take(&mut self.compare_again) {
             self.to_compare = self.shared.usages().minded().into();
         }
-        let mut compared = 0;
+        let (mut compared, mut moving) = (0, Vec::new());
         while compared < MOST_TAKEN
             && let Some(identity) = self.to_compare.pop_front()
         {
             compared += 1;
             // One that nobody minds any more has nothing that could be ended.
-            let Some(id) = self.shared.usages().id_of(identity) else { continue };
-            let table = self.shared.reader().pin();
-            let route = table.get(&id).filter(|route| route.identity() == identity);
-            let (gone, keep) = (route.is_none(), route.and_then(served_at));
-            drop(table);
+            if !self.shared.usages().is_minded(identity) {
+                continue;
+            }
             let config = self.shared.config();
-            self.forget(identity, keep, if gone { config.on_delete } else { config.on_pause });
+            match self.served_now(identity) {
+                Ok(Some(keep)) => self.forget(identity, keep, config.on_pause),
+                Ok(None) => self.forget(identity, None, config.on_delete),
+                Err(Moving) => moving.push(identity),
+            }
         }
         // The next run goes on, also where all are to be compared again.
-        if self.compare_again { MOST_TAKEN } else { compared }
+        let more = self.compare_again || !moving.is_empty();
+        self.to_compare.extend(moving);
+        if more { MOST_TAKEN } else { compared }
     }
 
     fn look_after_time(&mut self, now: Instant) {

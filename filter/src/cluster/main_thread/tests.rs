@@ -252,6 +252,35 @@ fn an_identity_that_gets_another_id_keeps_its_requests_also_when_the_change_was_
 }
 
 #[test]
+fn a_main_thread_that_runs_while_a_sandbox_gets_another_id_ends_nothing() {
+    const MOVES: u64 = if cfg!(miri) { 20 } else { 20_000 };
+    for feed in [100, 1] {
+        let mut world = World::with_workers(feed, 1);
+        world.observe("one", "u1", State::Running, 1);
+        world.want("one");
+        world.settle();
+        let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+        let (writer, version) = (world.writer.clone(), world.version);
+        std::thread::scope(|scope| {
+            let moves = scope.spawn(move || {
+                for number in 1..=MOVES {
+                    let id = format!("one-{}", number % 2);
+                    writer.apply(observation("one", &id, "u1", State::Running, 1, version + number));
+                }
+            });
+            while !moves.is_finished() {
+                // As after a lag: everybody is looked for by the ID that is known.
+                world.main_thread.compare_again = true;
+                world.main_thread.run(&world.envoy);
+            }
+        });
+        world.settle();
+        assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 0, "feed {feed}");
+        assert_eq!((world.envoy.addresses().len(), told.load(Ordering::Relaxed)), (1, 0), "feed {feed}");
+    }
+}
+
+#[test]
 fn requests_that_outlive_their_host_end_also_when_the_end_of_their_sandbox_was_missed() {
     let mut world = World::with_workers(1, 1);
     for (name, last) in [("one", 1), ("two", 2)] {

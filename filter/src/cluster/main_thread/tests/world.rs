@@ -219,21 +219,7 @@ impl World {
 
     pub(super) fn observe_as(&mut self, name: &str, id: &str, uid: &str, state: State, last: u8) {
         self.version += 1;
-        self.writer.apply(Observation {
-            key: Self::key(name),
-            id: id.to_owned(),
-            uid: uid.to_owned(),
-            owner: String::new(),
-            state,
-            version: self.version.to_string().parse().expect("a version"),
-            ip: Some(ip(last)),
-            token: None,
-            require_traffic_auth: false,
-            clash: Clash::Rank,
-            created: None,
-            ip_is_claimed: false,
-            own_id: false,
-        });
+        self.writer.apply(observation(name, id, uid, state, last, self.version));
     }
 
     pub(super) fn delete(&mut self, name: &str) {
@@ -281,6 +267,31 @@ impl World {
             since: Instant::now(),
             waker: Waker::new(Box::new(held), self.shared.hold().expect("room for one more")),
         });
+    }
+}
+
+pub(super) fn observation(
+    name: &str,
+    id: &str,
+    uid: &str,
+    state: State,
+    last: u8,
+    version: u64,
+) -> Observation {
+    Observation {
+        key: World::key(name),
+        id: id.to_owned(),
+        uid: uid.to_owned(),
+        owner: String::new(),
+        state,
+        version: version.to_string().parse().expect("a version"),
+        ip: Some(ip(last)),
+        token: None,
+        require_traffic_auth: false,
+        clash: Clash::Rank,
+        created: None,
+        ip_is_claimed: false,
+        own_id: false,
     }
 }
 
