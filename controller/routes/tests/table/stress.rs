@@ -117,7 +117,7 @@ fn relist(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool) -> u64 {
 fn a_living_object_that_moves_between_ids_is_never_settled_as_gone() {
     let (writer, reader) = RouteTable::new(Limits::default());
     let ids = [id(0, 0), id(0, 1)];
-    let at = |number: u64| sandbox("o0").called(&ids[usize::from(number % 2 == 0)]).at(number);
+    let at = |number: u64| sandbox("o0").called(&ids[usize::from(number.is_multiple_of(2))]).at(number);
     writer.apply(at(1));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

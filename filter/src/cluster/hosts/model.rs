@@ -138,7 +138,7 @@ impl Model {
             workers: (0..3).map(worker).collect(),
             envoy: BTreeMap::new(),
             truth: BTreeMap::new(),
-            ends_when_moved: seed % 3 != 0,
+            ends_when_moved: !seed.is_multiple_of(3),
             table: BTreeMap::new(),
             cluster: Arc::clone(&cluster),
             book: Self::book(seed),
