@@ -21,8 +21,10 @@ use crate::key::RawKey;
 struct Hold {
     group: u64,
     is_own: bool,
-    /// Nothing while all who claimed the ID live: it is only known for whom it would be kept.
+    /// Nothing while it is only known for whom it would be kept.
     until: Option<u64>,
+    /// The ID is ambiguous, and one of these was served under it last: for them it is kept when one of them goes.
+    is_remembered: bool,
 }
 
 pub(crate) struct Holds {
@@ -42,20 +44,32 @@ impl Holds {
         self.hasher.hash_one((key.provider, key.namespace))
     }
 
+    fn hold_of(&self, route: &Route) -> Hold {
+        let group = self.group(route.raw_key());
+        Hold { group, is_own: route.has_own_id(), until: None, is_remembered: false }
+    }
+
     /// Keeps the ID of `gone` for its own until then.
     pub(crate) fn keep(&mut self, gone: &Route, until: u64) {
-        let hold = Hold { group: self.group(gone.raw_key()), is_own: gone.has_own_id(), until: Some(until) };
-        if self.holds.insert(gone.id_hash(), hold).is_none_or(|old| old.until != Some(until)) {
-            self.ends.push_back((until, gone.id_hash()));
+        let hold = Hold { until: Some(until), ..self.hold_of(gone) };
+        self.set(gone.id_hash(), hold);
+    }
+
+    fn set(&mut self, id_hash: u64, hold: Hold) {
+        let old = self.holds.insert(id_hash, hold);
+        if let Some(until) = hold.until
+            && old.is_none_or(|old| old.until != Some(until))
+        {
+            self.ends.push_back((until, id_hash));
         }
     }
 
     /// Remembers who was served under an ID that is ambiguous now.
     pub(crate) fn remember(&mut self, served: &Route) {
-        let group = self.group(served.raw_key());
-        if self.holds.get(&served.id_hash()).is_none_or(|hold| hold.group != group) {
-            let hold = Hold { group, is_own: served.has_own_id(), until: None };
-            self.holds.insert(served.id_hash(), hold);
+        let hold = Hold { is_remembered: true, ..self.hold_of(served) };
+        match self.holds.get_mut(&served.id_hash()).filter(|old| old.group == hold.group) {
+            Some(old) => old.is_remembered = true,
+            None => self.set(served.id_hash(), hold),
         }
     }
 
@@ -70,16 +84,21 @@ impl Holds {
 
     /// Keeps an ambiguous ID, if `gone` is of those who were served under it last.
     pub(crate) fn renew(&mut self, gone: &Route, until: u64) {
-        let group = self.group(gone.raw_key());
-        if self.holds.get(&gone.id_hash()).is_some_and(|hold| hold.group == group) {
-            self.keep(gone, until);
+        let hold = self.hold_of(gone);
+        if let Some(&Hold { is_remembered, .. }) =
+            self.holds.get(&gone.id_hash()).filter(|old| old.group == hold.group)
+        {
+            self.set(gone.id_hash(), Hold { until: Some(until), is_remembered, ..hold });
         }
     }
 
     /// Somebody is served under the ID: it need not be known who was before. What is kept stays kept.
     pub(crate) fn forget(&mut self, id_hash: u64) {
-        if self.holds.get(&id_hash).is_some_and(|hold| hold.until.is_none()) {
-            self.holds.remove(&id_hash);
+        if let Some(hold) = self.holds.get_mut(&id_hash) {
+            hold.is_remembered = false;
+            if hold.until.is_none() {
+                self.holds.remove(&id_hash);
+            }
         }
     }
 
@@ -90,8 +109,11 @@ impl Holds {
                 return None;
             }
             self.ends.pop_front();
-            if self.holds.get(&id_hash).is_some_and(|hold| hold.until == Some(until)) {
-                self.holds.remove(&id_hash);
+            if let Some(hold) = self.holds.get_mut(&id_hash).filter(|hold| hold.until == Some(until)) {
+                hold.until = None;
+                if !hold.is_remembered {
+                    self.holds.remove(&id_hash);
+                }
                 return Some(id_hash);
             }
         }

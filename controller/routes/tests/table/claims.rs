@@ -254,6 +254,20 @@ fn an_id_that_was_ambiguous_is_not_inherited_either() {
 }
 
 #[test]
+fn who_was_served_before_an_id_was_ambiguous_is_known_after_the_time_of_an_earlier_death() {
+    let table = table();
+    let first = |uid: &str| created(10, in_namespace("team-b", "first").called("x")).refusing().with_uid(uid);
+    tell(&table, first("one"), 1);
+    tell(&table, first("two"), 2);
+    tell(&table, created(20, in_namespace("team-a", "rival").called("x")), 3);
+    assert!(table.reader.get("x").unwrap().is_ambiguous());
+    table.pass(600);
+    table.writer.sweep();
+    table.writer.delete_in(&everything(), &first("two").0.key, None, at(4));
+    assert_eq!(table.holder("x"), None, "clients of the second still send");
+}
+
+#[test]
 fn a_list_of_rivals_makes_what_their_events_make() {
     let table = table();
     let mut relist = table.writer.begin_relist(everything(), version(9));

@@ -28,6 +28,8 @@ pub(super) struct Hold {
     is_own: bool,
     /// Nothing while it is only known for whom it would be kept.
     until: Option<u64>,
+    /// The ID is ambiguous, and one of these was served last.
+    is_remembered: bool,
 }
 
 impl Model {
@@ -50,7 +52,13 @@ impl Model {
     }
 
     fn hold(key: &ObjectKey, is_own: bool, until: Option<u64>) -> Hold {
-        Hold { provider: key.provider().to_owned(), namespace: key.namespace().to_owned(), is_own, until }
+        Hold {
+            provider: key.provider().to_owned(),
+            namespace: key.namespace().to_owned(),
+            is_own,
+            until,
+            is_remembered: false,
+        }
     }
 
     fn keep(&mut self, id: &str, key: &ObjectKey, is_own: bool) {
@@ -77,11 +85,13 @@ impl Model {
         let ambiguous = rivals.len() > 1 && rivals.ends_with(&[true]);
         if !ambiguous {
             self.holds.retain(|held, hold| held != id || hold.until.is_some());
-        } else if let Some(Shown::Served(served)) = before
-            && !self.is_kept_for(id, &served)
-        {
-            let is_own = self.live[&served].observed.own_id;
-            self.holds.insert(id.to_owned(), Self::hold(&served, is_own, None));
+            self.holds.entry(id.to_owned()).and_modify(|hold| hold.is_remembered = false);
+        } else if let Some(Shown::Served(served)) = before {
+            if !self.is_kept_for(id, &served) {
+                let is_own = self.live[&served].observed.own_id;
+                self.holds.insert(id.to_owned(), Self::hold(&served, is_own, None));
+            }
+            self.holds.entry(id.to_owned()).and_modify(|hold| hold.is_remembered = true);
         }
         let shown = if ambiguous { Shown::Ambiguous(first) } else { Shown::Served(first) };
         self.shown.insert(id.to_owned(), shown);
@@ -122,6 +132,10 @@ impl Model {
     /// An identity is over that claimed its ID. Whether anybody could be served who was not.
     pub(super) fn ended(&mut self, gone: &Observation) -> bool {
         let Observation { key, id, own_id, .. } = gone;
+        let is_remembered = match self.shown.get(id) {
+            Some(Shown::Ambiguous(_)) => self.holds.get(id).is_some_and(|hold| hold.is_remembered),
+            _ => false,
+        };
         let is_to_keep = match self.shown.get(id) {
             Some(Shown::Served(holder)) => holder == key,
             Some(Shown::Ambiguous(_)) => self.is_kept_for(id, key),
@@ -129,6 +143,7 @@ impl Model {
         };
         if is_to_keep {
             self.keep(id, key, *own_id);
+            self.holds.entry(id.clone()).and_modify(|hold| hold.is_remembered = is_remembered);
         }
         is_to_keep || matches!(self.shown.get(id), Some(Shown::Ambiguous(_)))
     }
@@ -158,7 +173,8 @@ impl Model {
             }
             self.ends.remove(0);
             if self.holds.get(&id).is_some_and(|hold| hold.until == Some(until)) {
-                self.holds.remove(&id);
+                self.holds.entry(id.clone()).and_modify(|hold| hold.until = None);
+                self.holds.retain(|held, hold| *held != id || hold.is_remembered);
                 self.settle(&id);
                 ended += 1;
             }
