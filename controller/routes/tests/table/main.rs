@@ -11,6 +11,7 @@ mod convergence;
 mod digests;
 mod expiry;
 mod fixture;
+mod heirs;
 mod identities;
 mod model;
 mod model_check;
