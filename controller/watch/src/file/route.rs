@@ -94,7 +94,6 @@ impl Raw {
 
         let key = ObjectKey::new(PROVIDER, &namespace, &name).map_err(E::custom)?;
         let observation = Observation {
-            own_id: key.has_own_id(&id),
             key,
             id,
             uid,
@@ -105,7 +104,8 @@ impl Raw {
             token,
             require_traffic_auth: self.require_traffic_auth.unwrap_or_default(),
             clash: Clash::Rank,
-            // The operator's own word comes before what anybody else made, however old.
+            // The operator's own word comes before what anybody else made, however old and whatever its name.
+            own_id: true,
             created: Some(0),
             ip_is_claimed: false,
         };

@@ -53,6 +53,25 @@ fn every_key_is_taken_over_from_yaml_and_from_json_alike() {
 }
 
 #[test]
+fn an_id_that_the_file_gives_is_taken_by_nobody() {
+    use sandgate_routes::{Limits, ObjectKey, RouteTable};
+    let given = yaml("routes: [{ name: mine, id: web, ip: 127.0.0.1 }]").remove(0);
+    // The oldest there can be, and its own name.
+    let rival = Observation {
+        key: ObjectKey::new("opensandbox", "team", "web").unwrap(),
+        uid: "u".into(),
+        own_id: true,
+        created: Some(1),
+        ..given.clone()
+    };
+    for both in [[given.clone(), rival.clone()], [rival, given]] {
+        let (writer, reader) = RouteTable::new(Limits::default());
+        both.into_iter().for_each(|observation| drop(writer.apply(observation)));
+        assert_eq!(reader.get("web").unwrap().key().name(), "mine");
+    }
+}
+
+#[test]
 fn anchors_and_merges_save_typing() {
     let all = yaml("routes:\n- &a { name: a, ip: 10.0.0.1, owner: me }\n- { <<: *a, name: b }\n");
     assert_eq!(all[1].key.name(), "b");
