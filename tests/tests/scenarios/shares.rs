@@ -8,6 +8,7 @@ use sandgate_tests::{Client, Gateway, Request, Sandbox, WebSocket, route, routes
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
 
 use crate::support::{ask, assert_answered, assert_refused, sandbox};
 
@@ -59,80 +60,66 @@ async fn a_client_that_never_sends_its_bodies_leaves_room_for_the_others() {
         .await;
 }
 
-#[tokio::test]
-async fn the_ports_that_one_client_holds_leave_room_for_the_others() {
-    let ports: Vec<u16> = (20_200..20_240).collect();
+/// A sandbox that listens on forty ports, which is as many as it may have.
+async fn forty_ports(first: u16) -> (Sandbox, Gateway, Vec<u16>) {
+    let ports: Vec<u16> = (first..first + 40).collect();
     let many = Sandbox::on_ports("many", &ports).await;
     let gateway = Gateway::builder()
         .routes(&routes([route("many").ip(many.ip())]))
         .cluster("max-ports-per-sandbox", 40)
         .start()
         .await;
+    (many, gateway, ports)
+}
+
+fn on(port: u16, path: &str) -> Request {
+    Request::get(path).header("e2b-sandbox-id", "default--many").header("e2b-sandbox-port", port.to_string())
+}
+
+/// Requests of the greedy client that are held in the sandbox, one on each port: their statuses, in the end.
+fn held_on(gateway: &Gateway, ports: &[u16]) -> JoinSet<u16> {
     let address = gateway.address();
-    let on = |port: u16, path: &str| {
-        Request::get(path)
-            .header("e2b-sandbox-id", "default--many")
-            .header("e2b-sandbox-port", port.to_string())
-    };
-    let mut held = Vec::new();
-    for port in &ports[..20] {
+    let held = ports.iter().map(|port| {
         let request = on(*port, "/slow");
-        held.push(tokio::spawn(async move {
+        async move {
             let mut client = Client::http1_from(ip(GREEDY), address).await.expect("connect");
             client.send(request).await.expect("an answer").status
-        }));
-    }
+        }
+    });
+    held.collect()
+}
+
+#[tokio::test]
+async fn the_ports_that_one_client_holds_leave_room_for_the_others() {
+    let (many, gateway, ports) = forty_ports(20_200).await;
+    let held = held_on(&gateway, &ports[..20]);
     many.holding(20).await;
-    let mut greedy = Client::http1_from(ip(GREEDY), address).await.expect("connect");
+    let mut greedy = Client::http1_from(ip(GREEDY), gateway.address()).await.expect("connect");
     let reply = greedy.send(on(ports[20], "/")).await.expect("an answer");
     assert_refused(&gateway, &reply, 429, "client_too_many_ports").await;
     let again = greedy.send(on(ports[0], "/")).await.expect("an answer");
     assert_eq!(again.sandbox(), "many", "the ports that it has are still its to use");
-    let mut other = Client::http1_from(ip(OTHER), address).await.expect("connect");
+    let mut other = Client::http1_from(ip(OTHER), gateway.address()).await.expect("connect");
     for port in &ports[20..] {
         assert_eq!(other.send(on(*port, "/")).await.expect("an answer").sandbox(), "many");
     }
     many.release(20);
-    for request in held {
-        assert_eq!(request.await.expect("no panic"), 200);
-    }
+    assert_eq!(held.join_all().await, [200; 20]);
     assert_eq!(gateway.stat("sandgate.rq_client_too_many_ports").await, Some(1));
 }
 
 #[tokio::test]
 async fn a_client_that_asks_for_all_ports_at_once_gets_its_share_and_leaves_room_for_the_others() {
-    let ports: Vec<u16> = (20_300..20_340).collect();
-    let many = Sandbox::on_ports("many", &ports).await;
-    let gateway = Gateway::builder()
-        .routes(&routes([route("many").ip(many.ip())]))
-        .cluster("max-ports-per-sandbox", 40)
-        .start()
-        .await;
-    let address = gateway.address();
-    let on = |port: u16, path: &str| {
-        Request::get(path)
-            .header("e2b-sandbox-id", "default--many")
-            .header("e2b-sandbox-port", port.to_string())
-    };
-    let all = ports.iter().map(|port| {
-        let request = on(*port, "/slow");
-        tokio::spawn(async move {
-            let mut client = Client::http1_from(ip(GREEDY), address).await.expect("connect");
-            client.send(request).await.expect("an answer").status
-        })
-    });
-    let all: Vec<_> = all.collect();
+    let (many, gateway, ports) = forty_ports(20_300).await;
+    let all = held_on(&gateway, &ports);
     gateway.stat_is("sandgate.rq_client_too_many_ports", 20).await;
     many.holding(20).await;
-    let mut other = Client::http1_from(ip(OTHER), address).await.expect("connect");
+    let mut other = Client::http1_from(ip(OTHER), gateway.address()).await.expect("connect");
     for port in &ports {
         assert_eq!(other.send(on(*port, "/")).await.expect("an answer").sandbox(), "many", "{port}");
     }
     many.release(20);
-    let mut statuses = Vec::new();
-    for request in all {
-        statuses.push(request.await.expect("no panic"));
-    }
+    let mut statuses = all.join_all().await;
     statuses.sort_unstable();
     assert_eq!(statuses, [[200; 20], [429; 20]].concat());
 }
