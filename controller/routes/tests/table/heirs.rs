@@ -146,26 +146,25 @@ impl Witness {
     }
 
     /// Looks at what is served and compares it with what was. Where `many` may have changed at once it cannot be told
-    /// whether one that ended had been overtaken before: who follows it then is not judged.
+    /// whether somebody was served in between and ended too, whose heirs may follow: nobody is judged then, until the
+    /// next end.
     fn look(&mut self, many: bool) {
         let shown = self.table.reader.page(&Filter::default(), None, 100).routes;
         let waiting = self.table.writer.displaced(100);
         let claims: HashSet<_> =
             shown.iter().chain(&waiting).map(|route| (route.id().to_owned(), route.identity())).collect();
-        let mut unclear = HashSet::new();
         for (id, (_, home)) in
             self.last.extract_if(|id, (identity, _)| !claims.contains(&(id.clone(), *identity)))
         {
-            unclear.extend(many.then(|| id.clone()));
             self.ended.insert(id, (home, self.now));
+        }
+        if many {
+            self.ended.clear();
         }
         for route in shown.iter().filter(|route| !route.is_ambiguous()) {
             let (id, identity) = (route.id(), route.identity());
             let is_new = self.last.get(id).is_none_or(|(last, _)| *last != identity);
-            if is_new
-                && !unclear.contains(id)
-                && let Some((dead, at)) = self.ended.get(id)
-            {
+            if is_new && let Some((dead, at)) = self.ended.get(id) {
                 let is_heir = *dead == home(route) || route.key().to_key().has_own_id(id);
                 let is_free = self.now >= at + LIFETIME;
                 let now = self.now;
