@@ -69,12 +69,15 @@ impl Table {
 
     /// Remembers that only a push has said this so far.
     pub(crate) fn doubt(&mut self, which: Which, version: Version, word: Word) {
+        if let Which::Dead(slot) = which {
+            // Nobody can be asked about it yet, and there may be a million: its tombstone says so, for as long as it lives.
+            self.tombstones.set_claimed(slot, word.scope.is_none());
+        }
         let after = |wait| self.clock.now().saturating_add(nanos(wait));
         let deadline = match (word.scope, which) {
             (Some(_), _) => Some(after(self.limits.push_confirmation)),
             (None, Which::Live(_)) => self.limits.push_lease.map(after),
-            // It is known for a claim as long as its tombstone lives: a scope that covers nothing may have a word on it.
-            (None, Which::Dead(_)) => Some(u64::MAX),
+            (None, Which::Dead(_)) => None,
         };
         if let Some(deadline) = deadline {
             self.unconfirmed.insert(which, version, word.scope, word.observed, word.seen, deadline);
@@ -92,6 +95,13 @@ impl Table {
     /// Remembers what the watch says of an object of which a push has claimed something newer. Says whether one has.
     pub(crate) fn note_word(&mut self, which: Which, observed: &Observation, source: Source) -> bool {
         let Some(scope) = source.scope() else { return false };
+        if let Which::Dead(slot) = which
+            && self.tombstones.is_claimed(slot)
+        {
+            // A scope that covers nothing, or has listed nothing yet, has a word on it: now it can be asked.
+            let version = self.tombstones.version(slot).clone();
+            self.doubt(which, version, Word { scope: Some(scope), ..Word::default() });
+        }
         let Some(pushed) = self.unconfirmed.get_mut(which) else { return false };
         if pushed.word.as_ref().is_none_or(|word| word.version <= observed.version) {
             pushed.word = Some(Box::new(observed.clone()));

@@ -433,9 +433,10 @@ impl Table {
         let deadline = self.end_of_hold();
         if source != Source::Push
             && let Some(slot) = tombstone
-            && self.unconfirmed.remove(Which::Dead(slot)).is_some()
+            && (self.unconfirmed.remove(Which::Dead(slot)).is_some() || self.tombstones.is_claimed(slot))
         {
             // The watch knows the version of its end; the push only claimed one.
+            self.tombstones.set_claimed(slot, false);
             self.tombstones.renew(slot, version, deadline);
             return Outcome::Applied;
         }

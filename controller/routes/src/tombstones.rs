@@ -24,6 +24,8 @@ struct Tombstone {
     newer: u32,
     // Its place in the heap.
     rank: u32,
+    // Only a push has said so, and no scope was there to be asked.
+    is_claimed: bool,
 }
 
 pub(crate) struct Tombstones {
@@ -70,6 +72,15 @@ impl Tombstones {
 
     pub(crate) fn version(&self, slot: u32) -> &Version {
         &self.at(slot).version
+    }
+
+    /// Whether a death is only claimed, by a push that no scope could be asked about.
+    pub(crate) fn is_claimed(&self, slot: u32) -> bool {
+        self.slots.get(slot).is_some_and(|tombstone| tombstone.is_claimed)
+    }
+
+    pub(crate) fn set_claimed(&mut self, slot: u32, is_claimed: bool) {
+        self.at_mut(slot).is_claimed = is_claimed;
     }
 
     /// Gives a tombstone another version; its deadline stays.
@@ -129,7 +140,17 @@ impl Tombstones {
         let hash = self.hasher.hash_one(key.raw());
         let rank = u32::try_from(self.heap.len()).expect("the cap is below the last slot number");
         let (number, older) = (self.made, self.newest);
-        let slot = self.slots.insert(Tombstone { key, version, deadline, number, older, newer: NONE, rank });
+        let is_claimed = false;
+        let slot = self.slots.insert(Tombstone {
+            key,
+            version,
+            deadline,
+            number,
+            older,
+            newer: NONE,
+            rank,
+            is_claimed,
+        });
         self.made += 1;
         self.link(older, slot);
         self.newest = slot;
