@@ -1,8 +1,8 @@
 //! What is remembered of deleted objects: the version of the delete, for a time.
 //!
-//! A tombstone's deadline is set by its object's first delete; a later delete raises the version and leaves the deadline. All have the
-//! same lifetime, so the order of making is the order of ending: a linked list, swept from its head. At the cap the lowest version goes
-//! (of equal ones the oldest): a heap. Versions of different sources have no common order, so the cap is a bound on memory and not a
+//! A tombstone lives from the newest delete of its object, and goes to the end of the line with it. All have the same lifetime, so
+//! the line is in the order of ending: a linked list, swept from its head. At the cap the lowest version goes (of equal ones the
+//! oldest): a heap. Versions of different sources have no common order, so the cap is a bound on memory and not a
 //! promise; every tombstone lost to it is counted. Each operation costs at most O(log n).
 
 use std::hash::{BuildHasher, RandomState};
