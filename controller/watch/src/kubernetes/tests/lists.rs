@@ -171,6 +171,7 @@ async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_l
     server.release();
     running.until_table_is(&["old@3"]).await;
     assert_eq!((running.scope().rewinds, running.scope().held_back), (1, 2));
+    running.outlive_tombstones();
     // The tombstone of the undone time expires; the list that is made meanwhile brings the object back.
     let list = [added("old", 3), added("undone", 4), complete(13)];
     eventually("the object is back", || {
@@ -197,6 +198,7 @@ async fn an_object_that_a_backup_brought_back_is_served_after_its_tombstone() {
     server.release();
     eventually("the rewind is seen", || (running.scope().rewinds == 1).then_some(())).await;
     assert_eq!(running.scope().held_back, 1);
+    running.outlive_tombstones();
     eventually("the object is back", || {
         if server.requests("sendInitialEvents").len() > 2 {
             server.on(STREAMED, Answer::lines(&list).then(Step::Hold));

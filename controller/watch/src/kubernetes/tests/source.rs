@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sandgate_routes::{Clash, Limits, ObjectKey, Observation, Route, RouteReader, RouteTable, State};
+use sandgate_routes::{Clash, Clock, Limits, ObjectKey, Observation, Route, RouteReader, RouteTable, State};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -70,6 +70,7 @@ pub(super) struct Running {
     pub(super) reader: RouteReader,
     pub(super) status: KubernetesStatusReader,
     first_lists: Arc<AtomicUsize>,
+    clock: Clock,
     task: JoinHandle<()>,
 }
 
@@ -105,8 +106,8 @@ impl Running {
     }
 
     pub(super) fn watching(server: &Server, timing: Timing, watched: Watched) -> Self {
-        let limits = Limits { tombstone_lifetime: Duration::from_millis(300), ..Limits::default() };
-        let (writer, reader) = RouteTable::new(limits);
+        let clock = Clock::manual();
+        let (writer, reader) = RouteTable::with_clock(Limits::default(), clock.clone());
         let access = Access { kubeconfig: Some(server.kubeconfig()), context: None };
         let mut source = KubernetesSource::watching(access, &[watched], writer.clone());
         source.timing = timing;
@@ -125,7 +126,12 @@ impl Running {
             };
             tokio::join!(source.run(), sweep);
         });
-        Running { reader, status, first_lists, task }
+        Running { reader, status, first_lists, clock, task }
+    }
+
+    /// Time passes for the table, so much that it forgets who died.
+    pub(super) fn outlive_tombstones(&self) {
+        self.clock.advance(Limits::default().tombstone_lifetime);
     }
 
     pub(super) fn scope(&self) -> ScopeStatus {
