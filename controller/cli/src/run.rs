@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -15,18 +16,24 @@ use crate::terminal::print;
 
 mod demo;
 mod envoy;
+mod exec;
 mod install;
 mod limits;
 mod process;
 mod render;
+mod restart;
+mod signals;
 mod summary;
+mod supervise;
 
-pub(crate) use process::exec;
+pub(crate) use exec::exec;
 pub(crate) use render::shipped_filter_config;
 
 use limits::Limits;
-use process::{Launch, Process};
+use process::{Drain, Epoch, Launch};
 use render::Render;
+use restart::Restarts;
+use supervise::{Started, Supervisor};
 
 /// `sandgate envoy`: the pinned Envoy of the cache, whatever else this machine has.
 pub(crate) async fn pinned_envoy() -> Result<ExitCode, Failure> {
@@ -52,6 +59,12 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
 
+    if args.hot_restart && (args.port == 0 || args.admin_port == 0) {
+        let why = "the next Envoy finds the sockets of the last one by their ports";
+        return Err(Failure::usage(format!(
+            "--hot-restart needs fixed ports in --port and --admin-port: {why}"
+        )));
+    }
     let module = find_module(args.module.as_deref())?;
     check_port("--port", args.address, args.port)?;
     check_port("--admin-port", Ipv4Addr::LOCALHOST.into(), args.admin_port)?;
@@ -62,6 +75,11 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
     let cluster = config.gateway.contains_key("kubernetes");
     let demo = match &routes {
+        None if !cluster && args.hot_restart => {
+            return Err(Failure::usage(
+                "--hot-restart needs routes of your own, the demo's end with this process",
+            ));
+        }
         None if !cluster => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
         _ => None,
     };
@@ -71,25 +89,35 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     std::fs::write(&config_file, rendered.to_string())
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
 
+    let restarts = match args.hot_restart {
+        true => Some(Restarts::new(folder.path(), &program).await.map_err(Failure::new)?),
+        false => None,
+    };
     let launch = Launch {
         program,
         config: config_file,
         admin_address: folder.path().join("admin"),
         log_level: args.log_level,
         concurrency: args.concurrency,
-        drain_seconds: args.drain_seconds,
+        drain: Drain {
+            delay: Duration::from_secs(args.drain_delay),
+            time: Duration::from_secs(args.drain_time),
+        },
+        epoch: restarts.as_ref().map_or(Epoch::Only, Restarts::first),
         extra: args.envoy_args,
     };
-    let mut process = Process::start(&launch).map_err(Failure::new)?;
-    if let Some(ready) = process.until_ready().await? {
-        let source = match (&routes, cluster) {
-            (Some(file), false) => file.display().to_string(),
-            (Some(file), true) => format!("the cluster and {}", file.display()),
-            (None, _) => "the cluster".to_owned(),
-        };
-        print(&summary::text(&ready, &source, demo.as_ref(), &config.parsed));
-    }
-    Ok(process.until_end().await)
+    let mut gateway = Supervisor::start(launch, restarts).map_err(Failure::new)?;
+    let ready = match gateway.until_ready().await? {
+        Started::Ready(ready) => ready,
+        Started::Ended(code) => return Ok(code),
+    };
+    let source = match (&routes, cluster) {
+        (Some(file), false) => file.display().to_string(),
+        (Some(file), true) => format!("the cluster and {}", file.display()),
+        (None, _) => "the cluster".to_owned(),
+    };
+    print(&summary::text(&ready, &source, demo.as_ref(), &config.parsed));
+    Ok(gateway.until_end().await)
 }
 
 fn render(

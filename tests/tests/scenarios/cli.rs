@@ -20,13 +20,13 @@ fn curl_lines(output: &str) -> Option<Vec<String>> {
 }
 
 /// The address on the line of the output that begins with `word`, as in `gateway  http://127.0.0.1:1234`.
-fn address(output: &str, word: &str) -> Option<SocketAddr> {
+pub(crate) fn address(output: &str, word: &str) -> Option<SocketAddr> {
     let line = output.lines().find(|line| line.trim().starts_with(word) && line.contains("http://"))?;
     line.split("http://").nth(1)?.split(|c: char| c.is_whitespace() || c == '/').next()?.parse().ok()
 }
 
 /// `sandgate run` on free ports with a routes file, and the address of its gateway.
-async fn running(file: &Path, more: &[&str]) -> (Running, SocketAddr) {
+pub(crate) async fn running(file: &Path, more: &[&str]) -> (Running, SocketAddr) {
     let file = file.to_str().expect("a path of text");
     let mut arguments =
         vec!["run", "--port", "0", "--admin-port", "0", "--concurrency", "2", "--routes", file];
@@ -36,13 +36,13 @@ async fn running(file: &Path, more: &[&str]) -> (Running, SocketAddr) {
     (running, gateway)
 }
 
-async fn get(gateway: SocketAddr, request: Request) -> sandgate_tests::Reply {
+pub(crate) async fn get(gateway: SocketAddr, request: Request) -> sandgate_tests::Reply {
     let mut client = Client::http1(gateway).await.expect("connect");
     client.send(request).await.expect("an answer")
 }
 
 /// One sandbox and a routes file that knows it.
-async fn one_sandbox() -> (Sandbox, TempDir, std::path::PathBuf) {
+pub(crate) async fn one_sandbox() -> (Sandbox, TempDir, std::path::PathBuf) {
     let demo = sandbox("demo").await;
     let folder = TempDir::with_prefix("sandgate-routes-").expect("create a folder");
     let file = folder.path().join("routes.yaml");

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::process::Command;
 
 use super::envoy::{is_program, version};
-use super::process::Signals;
+use super::signals::Signals;
 use crate::failure::Failure;
 use crate::terminal::note;
 

@@ -1,9 +1,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Launch, exit_number, listener_address};
+use super::{Drain, Epoch, Launch, exit_number, listener_address};
 
 fn launch() -> Launch {
     Launch {
@@ -12,7 +13,8 @@ fn launch() -> Launch {
         admin_address: "/x/admin".into(),
         log_level: None,
         concurrency: None,
-        drain_seconds: 0,
+        drain: Drain { delay: Duration::ZERO, time: Duration::ZERO },
+        epoch: Epoch::Only,
         extra: vec!["--extra".into()],
     }
 }
@@ -54,4 +56,15 @@ fn the_address_is_that_of_our_listener() {
 fn a_signal_is_told_as_a_shell_would() {
     assert_eq!(exit_number(ExitStatus::from_raw(7 << 8)), 7);
     assert_eq!(exit_number(ExitStatus::from_raw(9)), 137);
+}
+
+#[test]
+fn an_envoy_that_takes_over_is_told_from_whom_and_for_how_long_that_one_goes_on() {
+    assert!(shown(&launch()).contains("--disable-hot-restart"));
+    let drain = Drain { delay: Duration::from_secs(5), time: Duration::from_secs(60) };
+    let first = shown(&Launch { epoch: Epoch::First { base_id: "/x/base-id".into() }, drain, ..launch() });
+    assert!(first.contains("--use-dynamic-base-id --base-id-path /x/base-id"), "{first}");
+    assert!(!first.contains("--disable-hot-restart"), "{first}");
+    let next = shown(&Launch { epoch: Epoch::Next { base_id: 7, number: 2 }, drain, ..launch() });
+    assert!(next.contains("--base-id 7 --restart-epoch 2 --parent-shutdown-time-s 65"), "{next}");
 }

@@ -1,0 +1,121 @@
+//! Hot restarts: SIGHUP replaces Envoy by another that takes over its listening sockets, so that no connection is refused.
+//!
+//! What is on disk now becomes the next Envoy: its config is rendered by the program that stands where this one was started from,
+//! with the same arguments, from the files as they are, for the Envoy and the module that are found now. A config that is
+//! refused, by that program or by Envoy, changes nothing.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use tokio::process::Command;
+
+use super::process::{Epoch, Launch};
+
+/// What Envoys that take over from each other have in common.
+pub(super) struct Restarts {
+    folder: PathBuf,
+    /// What renders the next config.
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    /// Two Envoys that differ in it do not understand each other.
+    version: String,
+    serving: u32,
+}
+
+impl Restarts {
+    /// Envoys that keep their files in `folder`. The first one is `envoy`.
+    pub(super) async fn new(folder: &Path, envoy: &Path) -> Result<Self, String> {
+        let program =
+            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+        let version = hot_restart_version(envoy).await?;
+        // The first is the program, the second `run`.
+        let arguments = std::env::args_os().skip(2).collect();
+        Ok(Self { folder: folder.to_owned(), program, arguments, version, serving: 0 })
+    }
+
+    pub(super) fn first(&self) -> Epoch {
+        Epoch::First { base_id: self.base_id_file() }
+    }
+
+    fn base_id_file(&self) -> PathBuf {
+        self.folder.join("base-id")
+    }
+
+    /// How to start the next one. `last` says how the one that serves was started.
+    pub(super) async fn next(&mut self, last: &Launch) -> Result<Launch, String> {
+        let version = hot_restart_version(&last.program).await?;
+        if version != self.version {
+            return Err(format!(
+                "{} speaks another hot restart protocol ({version}) than the Envoy that runs ({}): end this gateway and start it anew",
+                last.program.display(),
+                self.version
+            ));
+        }
+        let number = self.serving + 1;
+        let config = self.folder.join(format!("envoy-{number}.json"));
+        std::fs::write(&config, self.render().await?)
+            .map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+        let base_id = std::fs::read_to_string(self.base_id_file()).unwrap_or_default();
+        let base_id =
+            base_id.trim().parse().map_err(|_| "Envoy has not said the name of its shared memory")?;
+        let launch = Launch {
+            config,
+            admin_address: self.folder.join(format!("admin-{number}")),
+            epoch: Epoch::Next { base_id, number },
+            ..last.clone()
+        };
+        validate(&launch).await?;
+        // One that was tried before in vain has left its address.
+        let _absent = std::fs::remove_file(&launch.admin_address);
+        Ok(launch)
+    }
+
+    /// The next one serves.
+    pub(super) fn done(&mut self) {
+        self.serving += 1;
+    }
+
+    async fn render(&self) -> Result<Vec<u8>, String> {
+        let mut command = Command::new(&self.program);
+        command.args(["run", "--print-config"]).args(&self.arguments);
+        let output = finish(command, &self.program).await?;
+        if output.status.success() { Ok(output.stdout) } else { Err(last_words(&output)) }
+    }
+}
+
+async fn hot_restart_version(envoy: &Path) -> Result<String, String> {
+    let mut command = Command::new(envoy);
+    command.arg("--hot-restart-version");
+    let output = finish(command, envoy).await?;
+    // It is told on standard error, unlike everything else that Envoy is asked for.
+    let said = [output.stdout, output.stderr].concat();
+    let version = String::from_utf8_lossy(&said).trim().to_owned();
+    if output.status.success() && !version.is_empty() {
+        Ok(version)
+    } else {
+        Err(format!("{} does not say its hot restart version", envoy.display()))
+    }
+}
+
+/// Has Envoy read the config, and the module it names, in a process that serves nothing.
+async fn validate(launch: &Launch) -> Result<(), String> {
+    let mut command = Command::new(&launch.program);
+    command.args(["--mode", "validate", "--disable-hot-restart", "--config-path"]).arg(&launch.config);
+    command.args(launch.verbosity()).args(&launch.extra);
+    let output = finish(command, &launch.program).await?;
+    if output.status.success() { Ok(()) } else { Err(last_words(&output)) }
+}
+
+async fn finish(mut command: Command, program: &Path) -> Result<Output, String> {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    output.map_err(|error| format!("cannot start {}: {error}", program.display()))
+}
+
+/// What a program that failed said at the end of its standard error.
+fn last_words(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines = &lines[lines.len().saturating_sub(5)..];
+    if lines.is_empty() { format!("ended with {}", output.status) } else { lines.join("\n") }
+}
