@@ -1,6 +1,7 @@
 //! The `sandgate` command, run as a person would run it.
 
 use std::fs::File;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -124,6 +125,16 @@ impl Running {
             let ended = found.is_none() && self.child.try_wait().expect("ask for the child").is_some();
             assert!(!ended, "sandgate ended:\n{}\n{}", self.stdout(), self.stderr());
             found
+        })
+        .await
+    }
+
+    /// Waits for the address on the line of the output that begins with `word`, as in `gateway  http://127.0.0.1:1234`.
+    pub async fn address(&mut self, word: &str) -> SocketAddr {
+        self.printed(&format!("the address of the {word}"), |output| {
+            let mut lines = output.lines().map(str::trim);
+            let url = lines.find_map(|line| line.strip_prefix(word)?.split_once("http://"))?.1;
+            url.split(|c: char| c.is_whitespace() || c == '/').next()?.parse().ok()
         })
         .await
     }

@@ -151,6 +151,14 @@ impl Client {
         Self { sender: Sender::Http2(sender.clone()), server: self.server, driver }
     }
 
+    /// Whether the other side is known to have closed it, or to take no more requests on it.
+    pub(crate) fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(sender) => sender.is_closed(),
+        }
+    }
+
     /// Sends a request and reads the whole answer.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 //! | `/ws-seen` | the same, whose first message is what arrived |
 //! | `/sse` | an event stream: each event is sent by [`Sandbox::event`] |
 //! | `/slow` | held until [`Sandbox::release`] |
+//! | `/late?milliseconds=N` | as any, after so long |
 //! | `/upload` | `{"bytes","intact"}` of a body that repeats the [`Pattern`] |
 //! | `/download?bytes=N` | N bytes that repeat the [`Pattern`] |
 //! | `/trailers` | a body, then the trailer `grpc-status: 0` |

@@ -102,6 +102,19 @@ impl WebSocket {
         }
     }
 
+    /// The next text, or why there is none and will be none.
+    ///
+    /// # Errors
+    /// What ended it.
+    pub async fn receive(&mut self) -> Result<String, String> {
+        match self.0.next().await {
+            Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
+            Some(Ok(other)) => Err(format!("{other:?}")),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("closed".to_owned()),
+        }
+    }
+
     /// Closes it and waits for the other side to agree.
     pub async fn close(self) {
         self.try_close().await.expect("close the WebSocket");
@@ -115,5 +128,18 @@ impl WebSocket {
         self.0.close(None).await?;
         while let Some(Ok(_)) = timeout(DEADLINE, self.0.next()).await.expect("a close in time") {}
         Ok(())
+    }
+
+    /// Closes it where nothing is under way any more, and waits for the other side's own close.
+    ///
+    /// # Errors
+    /// When anything else comes.
+    pub(crate) async fn say_goodbye(&mut self) -> Result<(), Error> {
+        self.0.close(None).await?;
+        match self.0.next().await {
+            Some(Ok(Message::Close(_))) => Ok(()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) | None => Err(Error::AlreadyClosed),
+        }
     }
 }

@@ -95,6 +95,7 @@ pub struct Builder {
     restarts: Option<Restarts>,
     lds: bool,
     concurrency: u32,
+    arguments: Vec<String>,
 }
 
 impl Builder {
@@ -119,6 +120,7 @@ impl Builder {
             restarts: None,
             lds: false,
             concurrency: 2,
+            arguments: Vec::new(),
         }
     }
 
@@ -270,6 +272,13 @@ impl Builder {
         self
     }
 
+    /// More arguments of Envoy's command line.
+    #[must_use]
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments.extend(arguments.iter().map(ToString::to_string));
+        self
+    }
+
     /// Any other change of the config, made last.
     #[must_use]
     pub fn adjust(mut self, adjustment: impl FnOnce(&mut Value) + 'static) -> Self {
@@ -392,7 +401,7 @@ impl Builder {
         let config = self.config();
         fs::write(&bootstrap, config.to_string()).expect("write the config");
         let mut command = envoy(self.folder());
-        command.args(["--concurrency", &self.concurrency.to_string()]);
+        command.args(["--concurrency", &self.concurrency.to_string()]).args(&self.arguments);
         match &self.restarts {
             Some(restarts) => restarts.describe(&mut command),
             None => {

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::combinators::BoxBody;
@@ -58,6 +59,11 @@ pub(super) async fn answer(
             let _held = Held::new(&shared);
             let permit = shared.gate.acquire().await.expect("the gate is never closed");
             permit.forget();
+            describe(&shared, arrival, &request)
+        }
+        "/late" => {
+            // A request that takes a while; nobody waits for this but its client.
+            tokio::time::sleep(Duration::from_millis(number(&request, "milliseconds="))).await;
             describe(&shared, arrival, &request)
         }
         "/upload" => upload(&shared, request).await,
@@ -189,9 +195,13 @@ async fn upload(shared: &Shared, request: Request<Incoming>) -> Answer {
     json_answer(&json!({ "sandbox": shared.name, "bytes": pattern.bytes(), "intact": pattern.intact() }))
 }
 
+/// The number in the query after this; 0 without one.
+fn number(request: &Request<Incoming>, key: &str) -> u64 {
+    request.uri().query().and_then(|query| query.strip_prefix(key)?.parse().ok()).unwrap_or_default()
+}
+
 fn download(request: &Request<Incoming>) -> Answer {
-    let total =
-        request.uri().query().and_then(|query| query.strip_prefix("bytes=")?.parse().ok()).unwrap_or(0);
+    let total = number(request, "bytes=");
     let (mut body, channel) = Channel::new(1);
     tokio::spawn(async move {
         for chunk in Pattern::chunks(total) {
