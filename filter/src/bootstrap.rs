@@ -9,7 +9,9 @@
 //! metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
 
 mod counter;
+mod gauges;
 mod pushes;
+mod voice;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,16 +20,14 @@ use std::time::Duration;
 use envoy_proxy_dynamic_modules_rust_sdk::{
     BootstrapExtension, BootstrapExtensionConfig, CompletionCallback, EnvoyBootstrapExtension,
     EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer,
-    EnvoyGaugeId, envoy_log_error, envoy_log_info, envoy_log_warn, panics,
+    envoy_log_error, envoy_log_info, envoy_log_warn,
 };
-use sandgate_routes::State;
-use sandgate_watch::{KubernetesStatusReader, ScopeStatus, Settings};
+use sandgate_watch::Settings;
 
 use crate::admin;
-use crate::cluster;
 use crate::gateway::Gateway;
-use counter::Counter;
-use pushes::PushMetrics;
+use gauges::Gauges;
+use voice::Voice;
 
 /// How often the threads are looked after and the metrics brought up to date, if nothing happens.
 const LOOK: Duration = Duration::from_secs(1);
@@ -70,6 +70,7 @@ pub(crate) fn new_config(
             timer: Timer::default(),
             jobs: admin::Jobs::default(),
             open: AtomicBool::new(false),
+            voice: Arc::new(Voice::of_this_process()),
         })),
         Err(message) => {
             envoy_log_error!("sandgate: bootstrap config: {message}");
@@ -87,6 +88,7 @@ struct Config {
     jobs: admin::Jobs,
     /// Whether Envoy has been told that it may open its listeners: to be said once.
     open: AtomicBool,
+    voice: Arc<Voice>,
 }
 
 impl BootstrapExtensionConfig for Config {
@@ -95,6 +97,7 @@ impl BootstrapExtensionConfig for Config {
             gateway: self.gateway,
             scheduler: Arc::clone(&self.scheduler),
             timer: Arc::clone(&self.timer),
+            voice: Arc::clone(&self.voice),
         })
     }
 
@@ -142,7 +145,7 @@ impl Config {
 
     /// Brings the metrics up to date, and lets Envoy open its listeners when they may be open.
     fn update(&self, envoy: &dyn EnvoyBootstrapExtensionConfig) {
-        self.gauges.set(envoy, self.gateway);
+        self.gauges.set(envoy, self.gateway, self.voice.speaks());
         if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
             if !self.gateway.reader.is_ready() {
                 envoy_log_warn!(
@@ -150,6 +153,7 @@ impl Config {
                 );
             }
             envoy.signal_init_complete();
+            self.voice.open();
         }
     }
 }
@@ -158,6 +162,7 @@ struct Extension {
     gateway: &'static Gateway,
     scheduler: Scheduler,
     timer: Timer,
+    voice: Arc<Voice>,
 }
 
 impl BootstrapExtension for Extension {
@@ -174,120 +179,13 @@ impl BootstrapExtension for Extension {
     fn on_drain_started(&mut self, _: &mut dyn EnvoyBootstrapExtension) {
         envoy_log_info!("sandgate: Envoy drains: what is pushed is applied and not acknowledged");
         self.gateway.drain();
+        self.voice.drain();
+        self.scheduler.commit(CHANGED);
     }
 
     fn on_shutdown(&mut self, _: &mut dyn EnvoyBootstrapExtension, completion: CompletionCallback) {
         drop(self.timer.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.gateway.stop();
         completion.done();
-    }
-}
-
-struct Gauges {
-    ready: EnvoyGaugeId,
-    routes: EnvoyGaugeId,
-    running: EnvoyGaugeId,
-    tombstones: EnvoyGaugeId,
-    file_error: EnvoyGaugeId,
-    thread_up: EnvoyGaugeId,
-    thread_restarts: Counter,
-    panics: Counter,
-    hosts: EnvoyGaugeId,
-    held: EnvoyGaugeId,
-    kubernetes: Option<KubernetesGauges>,
-    pushes: Option<PushMetrics>,
-}
-
-/// Over all scopes. Only there where a cluster is watched.
-struct KubernetesGauges {
-    up: EnvoyGaugeId,
-    objects: EnvoyGaugeId,
-    unreadable: EnvoyGaugeId,
-    contact_age: EnvoyGaugeId,
-}
-
-impl Gauges {
-    /// Defines the gauges, or names the one that Envoy refused.
-    fn define(
-        envoy: &mut dyn EnvoyBootstrapExtensionConfig,
-        kubernetes: bool,
-        pushes: bool,
-    ) -> Result<Self, &'static str> {
-        let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
-        let thread_restarts = Counter::define(envoy, "thread_restarts")?;
-        let panics = Counter::define(envoy, "panics")?;
-        let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
-        Ok(Self {
-            ready: gauge("ready")?,
-            routes: gauge("routes")?,
-            running: gauge("routes_running")?,
-            tombstones: gauge("tombstones")?,
-            file_error: gauge("routes_file_error")?,
-            thread_up: gauge("thread_up")?,
-            thread_restarts,
-            panics,
-            hosts: gauge("hosts")?,
-            held: gauge("requests_held")?,
-            kubernetes: if kubernetes {
-                Some(KubernetesGauges {
-                    up: gauge("kubernetes_up")?,
-                    objects: gauge("kubernetes_objects")?,
-                    unreadable: gauge("kubernetes_unreadable")?,
-                    contact_age: gauge("kubernetes_last_contact_age_seconds")?,
-                })
-            } else {
-                None
-            },
-            pushes,
-        })
-    }
-
-    fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway) {
-        let counts = gateway.reader.counts();
-        let threads = gateway.threads();
-        let (hosts, held) = cluster::in_use();
-        for (gauge, value) in [
-            (self.ready, u64::from(gateway.reader.is_ready())),
-            (self.routes, counts.routes),
-            (self.running, counts.in_state(State::Running)),
-            (self.tombstones, counts.tombstones),
-            (self.file_error, u64::from(gateway.file_status().is_some_and(|file| file.error.is_some()))),
-            (self.thread_up, u64::from(threads.iter().all(|thread| thread.up))),
-            (self.hosts, hosts),
-            (self.held, held),
-        ] {
-            // The only failure is an unknown id, and ids come from `define`.
-            let _ = envoy.set_gauge(gauge, value);
-        }
-        self.thread_restarts.set(envoy, threads.iter().map(|thread| thread.restarts).sum());
-        self.panics.set(envoy, panics());
-        // What a source last said of itself holds only while its thread runs.
-        if let (Some(gauges), Some(status)) = (&self.kubernetes, gateway.kubernetes_status()) {
-            gauges.set(envoy, status, gateway.sources_up());
-        }
-        if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
-            metrics.set(envoy, &status, gateway.pushes_up());
-        }
-    }
-}
-
-impl KubernetesGauges {
-    fn set(
-        &self,
-        envoy: &dyn EnvoyBootstrapExtensionConfig,
-        status: &KubernetesStatusReader,
-        thread_up: bool,
-    ) {
-        let scopes = status.scopes();
-        // The scope heard of longest ago; one never heard of is as old as the clock.
-        let age = scopes.iter().map(|scope| scope.contact_age().as_secs()).max().unwrap_or_default();
-        for (gauge, value) in [
-            (self.up, u64::from(thread_up && scopes.iter().all(ScopeStatus::is_up))),
-            (self.objects, scopes.iter().map(|scope| scope.objects).sum()),
-            (self.unreadable, scopes.iter().map(|scope| scope.unreadable).sum()),
-            (self.contact_age, age),
-        ] {
-            let _ = envoy.set_gauge(gauge, value);
-        }
     }
 }

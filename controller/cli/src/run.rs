@@ -136,6 +136,7 @@ fn render(
         gateway: &config.gateway,
         cluster: &config.cluster,
         access_log: args.access_log,
+        hot_restart: args.hot_restart,
         limits: Limits::here(args.concurrency),
     }
     .render()

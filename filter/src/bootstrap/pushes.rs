@@ -6,6 +6,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyG
 use sandgate_watch::RefreshStatus;
 
 use super::counter::Counter;
+use super::gauges::Board;
 
 type Read = fn(&RefreshStatus) -> u64;
 
@@ -39,18 +40,12 @@ impl PushMetrics {
         Ok(Self { up: up?, connections: connections?, counters: counters? })
     }
 
-    pub(super) fn set(
-        &self,
-        envoy: &dyn EnvoyBootstrapExtensionConfig,
-        status: &RefreshStatus,
-        thread_up: bool,
-    ) {
+    pub(super) fn set(&self, board: &Board<'_>, status: &RefreshStatus, thread_up: bool) {
         let up = thread_up && status.listening.is_some() && status.error.is_none();
-        // The only failure is an unknown id, and ids come from `define`.
-        let _ = envoy.set_gauge(self.up, u64::from(up));
-        let _ = envoy.set_gauge(self.connections, status.connections);
+        board.set(self.up, u64::from(up));
+        board.set(self.connections, status.connections);
         for (counter, read) in &self.counters {
-            counter.set(envoy, read(status));
+            counter.set(board.envoy, read(status));
         }
     }
 }

@@ -48,6 +48,7 @@ pub(super) struct Render<'a> {
     pub(super) gateway: &'a Map<String, Value>,
     pub(super) cluster: &'a Map<String, Value>,
     pub(super) access_log: bool,
+    pub(super) hot_restart: bool,
     pub(super) limits: Limits,
 }
 
@@ -103,6 +104,10 @@ impl Render<'_> {
         }
         for cluster in config.pointer_mut(CLUSTERS).and_then(Value::as_array_mut).into_iter().flatten() {
             self.set_cluster(cluster)?;
+        }
+        if self.hot_restart {
+            // So that the next Envoy hears within a second that the last one does not speak for the gateway any more.
+            add(&mut config, "", "stats_flush_interval", "1s".into())?;
         }
         if self.access_log {
             add(&mut config, HCM, "access_log", access_log())?;

@@ -1,0 +1,130 @@
+//! What the gateway is and does, as Envoy's gauges.
+
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId, panics};
+use sandgate_routes::State;
+use sandgate_watch::{KubernetesStatusReader, ScopeStatus};
+
+use super::counter::Counter;
+use super::pushes::PushMetrics;
+use crate::cluster;
+use crate::gateway::Gateway;
+
+/// Where gauges are set.
+pub(super) struct Board<'a> {
+    pub(super) envoy: &'a dyn EnvoyBootstrapExtensionConfig,
+    /// Whether this process speaks for the gateway.
+    speaks: bool,
+}
+
+impl Board<'_> {
+    pub(super) fn set(&self, gauge: EnvoyGaugeId, value: u64) {
+        // The only failure is an unknown id, and ids come from `define`.
+        let _ = self.envoy.set_gauge(gauge, if self.speaks { value } else { 0 });
+    }
+}
+
+pub(super) struct Gauges {
+    ready: EnvoyGaugeId,
+    routes: EnvoyGaugeId,
+    running: EnvoyGaugeId,
+    tombstones: EnvoyGaugeId,
+    file_error: EnvoyGaugeId,
+    thread_up: EnvoyGaugeId,
+    thread_restarts: Counter,
+    panics: Counter,
+    hosts: EnvoyGaugeId,
+    held: EnvoyGaugeId,
+    kubernetes: Option<KubernetesGauges>,
+    pushes: Option<PushMetrics>,
+}
+
+/// Over all scopes. Only there where a cluster is watched.
+struct KubernetesGauges {
+    up: EnvoyGaugeId,
+    objects: EnvoyGaugeId,
+    unreadable: EnvoyGaugeId,
+    contact_age: EnvoyGaugeId,
+}
+
+impl Gauges {
+    /// Defines the gauges, or names the one that Envoy refused.
+    pub(super) fn define(
+        envoy: &mut dyn EnvoyBootstrapExtensionConfig,
+        kubernetes: bool,
+        pushes: bool,
+    ) -> Result<Self, &'static str> {
+        let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
+        let thread_restarts = Counter::define(envoy, "thread_restarts")?;
+        let panics = Counter::define(envoy, "panics")?;
+        let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
+        Ok(Self {
+            ready: gauge("ready")?,
+            routes: gauge("routes")?,
+            running: gauge("routes_running")?,
+            tombstones: gauge("tombstones")?,
+            file_error: gauge("routes_file_error")?,
+            thread_up: gauge("thread_up")?,
+            thread_restarts,
+            panics,
+            hosts: gauge("hosts")?,
+            held: gauge("requests_held")?,
+            kubernetes: if kubernetes {
+                Some(KubernetesGauges {
+                    up: gauge("kubernetes_up")?,
+                    objects: gauge("kubernetes_objects")?,
+                    unreadable: gauge("kubernetes_unreadable")?,
+                    contact_age: gauge("kubernetes_last_contact_age_seconds")?,
+                })
+            } else {
+                None
+            },
+            pushes,
+        })
+    }
+
+    /// Brings them up to date. A process that does not speak for the gateway has 0 in every gauge: see [`voice`](super::voice). Counters
+    /// are those of the process, and Envoy adds them up.
+    pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway, speaks: bool) {
+        let board = Board { envoy, speaks };
+        let counts = gateway.reader.counts();
+        let threads = gateway.threads();
+        let (hosts, held) = cluster::in_use();
+        for (gauge, value) in [
+            (self.ready, u64::from(gateway.reader.is_ready())),
+            (self.routes, counts.routes),
+            (self.running, counts.in_state(State::Running)),
+            (self.tombstones, counts.tombstones),
+            (self.file_error, u64::from(gateway.file_status().is_some_and(|file| file.error.is_some()))),
+            (self.thread_up, u64::from(threads.iter().all(|thread| thread.up))),
+            (self.hosts, hosts),
+            (self.held, held),
+        ] {
+            board.set(gauge, value);
+        }
+        self.thread_restarts.set(envoy, threads.iter().map(|thread| thread.restarts).sum());
+        self.panics.set(envoy, panics());
+        // What a source last said of itself holds only while its thread runs.
+        if let (Some(gauges), Some(status)) = (&self.kubernetes, gateway.kubernetes_status()) {
+            gauges.set(&board, status, gateway.sources_up());
+        }
+        if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
+            metrics.set(&board, &status, gateway.pushes_up());
+        }
+    }
+}
+
+impl KubernetesGauges {
+    fn set(&self, board: &Board<'_>, status: &KubernetesStatusReader, thread_up: bool) {
+        let scopes = status.scopes();
+        // The scope heard of longest ago; one never heard of is as old as the clock.
+        let age = scopes.iter().map(|scope| scope.contact_age().as_secs()).max().unwrap_or_default();
+        for (gauge, value) in [
+            (self.up, u64::from(thread_up && scopes.iter().all(ScopeStatus::is_up))),
+            (self.objects, scopes.iter().map(|scope| scope.objects).sum()),
+            (self.unreadable, scopes.iter().map(|scope| scope.unreadable).sum()),
+            (self.contact_age, age),
+        ] {
+            board.set(gauge, value);
+        }
+    }
+}
