@@ -19,6 +19,7 @@ mod e2b;
 mod explain;
 mod harness;
 mod headers;
+mod hot_restart;
 mod kubernetes;
 mod lifecycle;
 mod limits;
