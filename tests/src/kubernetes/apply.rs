@@ -57,6 +57,16 @@ pub(super) async fn delete_definition(client: &Client, name: &str) {
 }
 
 async fn try_apply(client: &Client, object: &Value) -> kube::Result<()> {
+    patch(client, object, PatchParams::apply("sandgate-tests").force()).await
+}
+
+/// What the server says of an object without making it, as `kubectl apply --server-side --dry-run=server` asks it. A field that
+/// its definition does not have is an error.
+pub(super) async fn dry_run(client: &Client, object: &Value) -> kube::Result<()> {
+    patch(client, object, PatchParams::apply("sandgate-tests").force().dry_run().validation_strict()).await
+}
+
+async fn patch(client: &Client, object: &Value, how: PatchParams) -> kube::Result<()> {
     let types: TypeMeta = serde_json::from_value(object.clone()).expect("apiVersion and kind");
     let gvk = GroupVersionKind::try_from(&types).expect("apiVersion and kind");
     let resource = ApiResource::from_gvk(&gvk);
@@ -65,7 +75,6 @@ async fn try_apply(client: &Client, object: &Value) -> kube::Result<()> {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    let how = PatchParams::apply("sandgate-tests").force();
     api.patch(name, &how, &Patch::Apply(object)).await.map(drop)
 }
 

@@ -168,6 +168,11 @@ impl ApiServer {
         }
     }
 
+    /// Asks the server to check an object and not to make it: what it says against it, if anything.
+    pub async fn dry_run(&self, object: &Value) -> Result<(), String> {
+        apply::dry_run(&self.client, object).await.map_err(|error| error.to_string())
+    }
+
     /// Installs one definition of `tests/crds` (`openkruise`, `agent-sandbox`, `opensandbox`) and waits until its
     /// objects are served.
     pub async fn install(&self, provider: &str) {
