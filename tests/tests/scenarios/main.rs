@@ -16,6 +16,7 @@ mod cli;
 mod config;
 mod drain;
 mod e2b;
+mod envoy_gateway;
 mod explain;
 mod harness;
 mod headers;
