@@ -38,6 +38,12 @@ impl Translated {
         &self.value["deployment"]["spec"]["template"]["spec"]
     }
 
+    /// The Gateway's listener, without TLS.
+    pub(super) fn listener(&self) -> &Value {
+        let listeners = self.value["xds"]["Listener"].as_array().expect("listeners");
+        listeners.iter().find(|listener| listener["name"] == LISTENER).expect("the Gateway's listener")
+    }
+
     /// Every condition in the status of an object: what list it is in, type, status and message.
     pub(super) fn conditions(&self) -> Vec<(String, String, String, String)> {
         let mut found = Vec::new();
@@ -50,7 +56,7 @@ impl Translated {
     }
 
     /// The bootstrap config in the arguments of the proxies' container.
-    fn bootstrap(&self) -> Value {
+    pub(super) fn bootstrap(&self) -> Value {
         let arguments = self.pod()["containers"][0]["args"].as_array().expect("arguments");
         let at =
             arguments.iter().position(|argument| argument == "--config-yaml").expect("a bootstrap config");
