@@ -13,7 +13,7 @@ use crate::{Client, Reply};
 /// So many connections are kept at most.
 const KEPT: usize = 8;
 /// So many answers on one connection at most; then the client closes it.
-const ANSWERS: u32 = 12;
+const ANSWERS: u32 = 8;
 
 /// Connections on which nothing is under way. The one that was idle for longest is used first.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandgate_tests::{
     Client, DEADLINE, Front, Gateway, Load, Request, Running, Sandbox, Traffic, eventually, route, routes,
@@ -17,8 +17,9 @@ use crate::support::sandbox;
 
 const WEBSOCKETS: usize = 6;
 
-/// How long a gateway that drains goes on as before, and how long streams may take after that.
-const DELAY: Duration = Duration::from_secs(4);
+/// How long a gateway that drains goes on as before, and how long streams may take after that. A busy machine must have
+/// let the front know within the first.
+const DELAY: Duration = Duration::from_secs(6);
 const STREAMS: Duration = Duration::from_secs(2);
 
 fn load(front: &Front, sandboxes: &[Sandbox; 2]) -> Traffic {
@@ -112,15 +113,17 @@ async fn rolling_replacement_of_three_gateways_fails_no_request() {
 
         let mut old = fleet.replicas.remove(0);
         terminated.push((old.gateway, traffic.so_far().took));
+        let asked = Instant::now();
         old.running.terminate();
         eventually("it says that it drains", DEADLINE, async || {
             old.running.stderr().contains("draining").then_some(())
         })
         .await;
         // It goes on for those who have not heard of it.
-        traffic.more_connections(old.gateway, 5).await;
+        traffic.more_connections(old.gateway, 4).await;
         fleet.front.remove(old.gateway);
         traffic.may_end(old.gateway);
+        assert!(asked.elapsed() < DELAY, "this machine is too busy for a delay of {DELAY:?}");
         assert_eq!(old.running.ended().await, Some(0), "{}", old.running.stderr());
         traffic.more(50).await;
     }
@@ -136,21 +139,22 @@ async fn rolling_replacement_of_three_gateways_fails_no_request() {
     }
 }
 
-/// The same without the delay is seen to fail: connections go to a gateway that has gone.
+/// The same without the delay is seen to fail: new connections go to a gateway that has gone, and WebSockets end that
+/// were promised more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replacement_without_a_drain_fails_requests() {
-    let mut fleet = Fleet::start(Duration::ZERO, Duration::ZERO).await;
+async fn replacement_without_a_drain_delay_fails_requests() {
+    let mut fleet = Fleet::start(Duration::ZERO, STREAMS).await;
     let traffic = load(&fleet.front, &fleet.sandboxes);
     traffic.more(50).await;
     let mut old = fleet.replicas.remove(0);
     old.running.terminate();
     eventually("requests fail", DEADLINE, async || {
         let now = traffic.so_far();
-        (now.http1.failed > 0 && now.http2.failed + now.websockets.broken > 0).then_some(())
+        (now.http1.failed > 0 && now.websockets.broken > 0).then_some(())
     })
     .await;
     fleet.front.remove(old.gateway);
-    old.running.ended().await;
+    assert_eq!(old.running.ended().await, Some(0), "{}", old.running.stderr());
     let outcome = traffic.finish().await;
     assert!(outcome.failures.iter().all(|failure| failure.gateway == Some(old.gateway)), "{outcome}");
 }
@@ -182,15 +186,18 @@ async fn changes_of_filter_and_clusters_fail_no_request_and_end_no_websocket() {
     let traffic = load(&Front::to([gateway.address()]), &sandboxes);
     traffic.more(50).await;
     for round in 1..=ROUNDS {
+        let (listeners, clusters) = (u64::from(2 * round), u64::from(4 * round));
         gateway.update_filter(&filter(1 + round));
-        gateway.stat_is("listener_manager.lds.update_success", u64::from(1 + round)).await;
+        gateway.stat_is("listener_manager.lds.update_success", listeners).await;
         traffic.more(30).await;
         change_clusters(&mut gateway, round);
-        gateway.stat_is("cluster_manager.cluster_modified", u64::from(2 * round)).await;
+        gateway.stat_is("cluster_manager.cluster_modified", clusters - 2).await;
         traffic.more(30).await;
         // Both at once.
         change_clusters(&mut gateway, 100 + round);
         gateway.update_filter(&filter(100 + round));
+        gateway.stat_is("listener_manager.lds.update_success", listeners + 1).await;
+        gateway.stat_is("cluster_manager.cluster_modified", clusters).await;
         traffic.more(30).await;
     }
     let outcome = traffic.finish().await;
@@ -208,7 +215,7 @@ async fn changes_of_filter_and_clusters_fail_no_request_and_end_no_websocket() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_that_are_replaced_and_go_fail_no_request() {
     const ROUNDS: u16 = 3;
-    const DRAIN: Duration = Duration::from_secs(2);
+    const DRAIN: Duration = Duration::from_secs(3);
     let (sandboxes, text) = two_sandboxes().await;
     let mut gateway = Gateway::builder()
         .routes(&text)
@@ -223,12 +230,19 @@ async fn listeners_that_are_replaced_and_go_fail_no_request() {
     traffic.more(50).await;
     let mut updated = Vec::new();
     for round in 1..=ROUNDS {
+        // Those through the listener that goes, and none of the new one's.
+        gateway
+            .until("every WebSocket is open", async || {
+                (traffic.so_far().websockets.connections == u64::from(round) * WEBSOCKETS as u64)
+                    .then_some(())
+            })
+            .await;
+        traffic.may_end(address);
         updated.push(traffic.so_far().took);
         gateway.update_filter(&filter(1 + round));
         gateway.stat_is("listener_manager.lds.update_success", u64::from(1 + round)).await;
         change_clusters(&mut gateway, round);
-        // Those through the listener that goes, and none of the new one's.
-        traffic.may_end(address);
+        gateway.stat_is("cluster_manager.cluster_modified", u64::from(2 * round)).await;
         traffic.ended(u64::from(round) * WEBSOCKETS as u64).await;
         gateway.stat_is("listener_manager.total_filter_chains_draining", 0).await;
         traffic.more(50).await;
@@ -238,8 +252,11 @@ async fn listeners_that_are_replaced_and_go_fail_no_request() {
     outcome.assert_none_failed();
     assert!(outcome.http1.left > 0 && outcome.http2.left > 0, "nobody was told to leave: {outcome}");
     assert_eq!(outcome.http1.found_closed, 0, "connections were closed without a word: {outcome}");
+    assert_eq!(outcome.ends.len(), usize::from(ROUNDS) * WEBSOCKETS, "{outcome}");
     for (at, number) in outcome.ends.iter().map(|(_, at)| *at).zip(0..) {
         let updated = updated[number / WEBSOCKETS];
+        // Envoy's timers count from the beginning of the turn they are set in.
+        let at = at + Duration::from_millis(50);
         assert!(at >= updated + DRAIN, "ended {:?} after the change: {outcome}", at - updated);
     }
 }
