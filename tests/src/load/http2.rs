@@ -12,6 +12,10 @@ use crate::Client;
 
 /// So many clients, with one connection for new requests each.
 const CLIENTS: usize = 4;
+/// So many requests under way on a connection at most; the next takes a new one. Well below what the gateway allows: a
+/// request that waits for its turn when the GOAWAY comes is dropped by the client's library, which cannot say whether it
+/// was sent.
+const UNDER_WAY: usize = 50;
 
 /// The connection of each client.
 #[derive(Default)]
@@ -72,7 +76,10 @@ async fn current(
     gateway: &mut Option<SocketAddr>,
 ) -> Result<Arc<Connection>, String> {
     let mut slot = slot.lock().await;
-    if let Some(connection) = &*slot {
+    // The slot has one, and each request that is under way.
+    if let Some(connection) = &*slot
+        && Arc::strong_count(connection) <= UNDER_WAY
+    {
         return Ok(Arc::clone(connection));
     }
     let address = world.front.next().ok_or("there is no gateway")?;
