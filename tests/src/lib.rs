@@ -19,6 +19,7 @@ mod load;
 pub mod locations;
 pub mod netns;
 mod planes;
+mod port;
 mod sandbox;
 pub mod soak;
 mod tls;
@@ -32,6 +33,7 @@ pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, route
 pub use gateway::{Access, Builder, Exit, Gateway, Predecessor, refresh_request};
 pub use load::{Counts, Failure, Front, Kind, Load, Outcome, Traffic};
 pub use planes::{PLANES, Planes, SANDBOXES, address as sandbox_address};
+pub use port::LoopbackPort;
 pub use sandbox::{Pattern, Place, RawSandbox, Sandbox};
 pub use tls::Authority;
 pub use wait::{DEADLINE, eventually};

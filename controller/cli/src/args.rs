@@ -83,6 +83,9 @@ pub(crate) struct Run {
     /// The port of Envoy's admin pages, on 127.0.0.1; 0 for a free one
     #[arg(long, default_value_t = 9901)]
     pub(crate) admin_port: u16,
+    /// A port on --address that shows /ready and /stats/prometheus of the admin pages and nothing else [default: none]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) metrics_port: Option<u16>,
     /// The Envoy to start
     #[arg(long, env = "SANDGATE_ENVOY", value_name = "PATH")]
     pub(crate) envoy: Option<PathBuf>,

@@ -19,6 +19,7 @@ mod envoy;
 mod exec;
 mod install;
 mod limits;
+mod metrics;
 mod process;
 mod render;
 mod restart;
@@ -52,6 +53,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         Some(path) => Some(check_routes(&path)?),
         None => None,
     };
+    metrics::check(&args)?;
     if args.print_config {
         let module = find_module(args.module.as_deref()).ok();
         let rendered = render(&args, &config, module.as_deref(), routes.as_deref());
@@ -68,6 +70,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     let module = find_module(args.module.as_deref())?;
     check_port("--port", args.address, args.port)?;
     check_port("--admin-port", Ipv4Addr::LOCALHOST.into(), args.admin_port)?;
+    metrics::check_free(&args)?;
     let program = envoy::find(args.envoy.as_deref()).await?;
 
     // The config and the demo's routes, for nobody else to read, gone when we are.
@@ -130,6 +133,7 @@ fn render(
         address: args.address,
         port: args.port,
         admin_port: args.admin_port,
+        metrics_port: args.metrics_port,
         module,
         routes,
         filter: &config.filter,
@@ -137,7 +141,7 @@ fn render(
         cluster: &config.cluster,
         access_log: args.access_log,
         hot_restart: args.hot_restart,
-        limits: Limits::here(args.concurrency),
+        limits: Limits::here(args.concurrency, metrics::files(args.metrics_port)),
     }
     .render()
 }

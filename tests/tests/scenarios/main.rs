@@ -29,6 +29,7 @@ mod load;
 mod loops;
 mod malformed;
 mod methods_and_ports;
+mod metrics;
 mod panics;
 mod partition;
 mod pins;

@@ -43,12 +43,15 @@ pub(super) struct Connections {
 }
 
 impl Limits {
-    /// What this machine, and the limits of this process, leave to an Envoy with so many workers.
-    pub(super) fn here(workers: Option<u32>) -> Self {
+    /// What this machine, and the limits of this process, leave to an Envoy with so many workers that needs so many more files.
+    pub(super) fn here(workers: Option<u32>, more: u64) -> Self {
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let workers = workers.map_or_else(cpus, u64::from);
         Self {
-            connections: connections(getrlimit(Resource::Nofile).maximum, workers),
+            connections: connections(
+                getrlimit(Resource::Nofile).maximum.map(|files| files.saturating_sub(more)),
+                workers,
+            ),
             heap: heap(memory(Path::new("/"))),
         }
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::limits::Limits;
+use super::metrics;
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +43,7 @@ pub(super) struct Render<'a> {
     pub(super) address: IpAddr,
     pub(super) port: u16,
     pub(super) admin_port: u16,
+    pub(super) metrics_port: Option<u16>,
     pub(super) module: Option<&'a Path>,
     pub(super) routes: Option<&'a Path>,
     pub(super) filter: &'a Value,
@@ -112,6 +114,7 @@ impl Render<'_> {
         if self.access_log {
             add(&mut config, HCM, "access_log", access_log())?;
         }
+        metrics::add(&mut config, self.address, self.metrics_port, self.admin_port)?;
         Ok(config)
     }
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use super::{Connections, Limits, connections, heap, memory};
+use super::{Connections, FEWEST_CONNECTIONS, Limits, connections, heap, memory};
 
 #[test]
 fn clients_and_sandboxes_share_the_files_that_envoy_does_not_need_itself() {
@@ -56,7 +56,14 @@ fn a_tenth_of_the_memory_is_left_for_what_is_no_heap() {
 
 #[test]
 fn this_machine_has_limits() {
-    let limits = Limits::here(Some(2));
+    let limits = Limits::here(Some(2), 0);
     assert!(limits.connections.clients >= 16 && limits.heap >= 128 << 20, "{limits:?}");
     assert!(memory(Path::new("/")) > 0);
+}
+
+#[test]
+fn files_that_are_set_aside_are_no_connections_of_clients() {
+    let (all, less) = (Limits::here(Some(2), 0), Limits::here(Some(2), u64::MAX));
+    assert!(less.connections.clients <= all.connections.clients);
+    assert_eq!(less.connections.clients, FEWEST_CONNECTIONS);
 }

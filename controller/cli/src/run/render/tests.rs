@@ -22,6 +22,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 1234,
         admin_port: 0,
+        metrics_port: None,
         module: Some(Path::new("/m/libsandgate.so")),
         routes: Some(Path::new("/r/routes.yaml")),
         filter,
