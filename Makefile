@@ -51,8 +51,8 @@ churn: export SANDGATE_CHURN = full
 test scenarios churn: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 define with-envoy
 cargo build --locked -p sandgate
-apiserver="$$(tests/apiserver/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
-SANDGATE_APISERVER="$$apiserver" SANDGATE_ENVOY="$$envoy" $(1)
+apiserver="$$(tests/apiserver/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
+SANDGATE_APISERVER="$$apiserver" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
 endef
 
 lint: ## Formatting and clippy, warnings denied
@@ -67,11 +67,15 @@ envoy: ## Install the pinned Envoy into the cache and say where it is
 apiserver: ## Build the API server of the scenarios into the cache and say where it is
 	@tests/apiserver/build
 
-# Begins to build the API server beside what follows, which often leaves a core idle; who needs it waits for it. A failure is told
-# there, by the build that is then tried again.
+# Begins to build the API server, and then Helm and its like, beside what follows, which often leaves a core idle; who needs them waits
+# for them. A failure is told there, by the build that is then tried again.
 apiserver-ahead:
 	@mkdir -p $(SANDGATE_CACHE)
-	@nice tests/apiserver/build >$(SANDGATE_CACHE)/apiserver-ahead.log 2>&1 </dev/null &
+	@nice bash -c 'tests/apiserver/build; tests/tools/build' >$(SANDGATE_CACHE)/apiserver-ahead.log 2>&1 </dev/null &
+
+deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered, Kustomize's base, the schema's parts
+	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
+	  the_schema_of_the_values_has what_the_chart_renders_is the_base_is_made_of the_rights_of_an_overlay
 
 # The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
 # name, so this one is copied away before the other is built.
@@ -116,5 +120,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build module test scenarios churn soak lint envoy apiserver apiserver-ahead failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build module test scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:

@@ -23,6 +23,7 @@ mod template;
 mod wire;
 
 pub use access::ServiceAccount;
+pub use apply::documents;
 pub use object::{Draft, Object};
 pub use providers::{Kind, agent_sandbox, kruise, opensandbox};
 pub use server::{ApiServer, ApiServerBuilder};

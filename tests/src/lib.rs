@@ -11,6 +11,7 @@
 mod browser;
 mod cli;
 mod client;
+pub mod deploy;
 mod e2b;
 mod fixture;
 mod gateway;

@@ -36,6 +36,11 @@ pub fn apiserver() -> PathBuf {
     required("SANDGATE_APISERVER", "the API server for tests, which `make apiserver` builds")
 }
 
+/// The folder with helm, kustomize and kube-score (`SANDGATE_TOOLS`).
+pub fn tools() -> PathBuf {
+    required("SANDGATE_TOOLS", "the folder that `tests/tools/build` prints")
+}
+
 /// A real browser (`SANDGATE_CHROMIUM`, else `chromium` from PATH).
 pub fn chromium() -> PathBuf {
     if std::env::var_os("SANDGATE_CHROMIUM").is_some() {

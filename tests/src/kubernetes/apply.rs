@@ -16,7 +16,7 @@ use crate::{DEADLINE, eventually, locations};
 pub(super) const DEFINITIONS: [&str; 3] = ["openkruise", "agent-sandbox", "opensandbox"];
 
 /// The objects of a YAML text, however many documents it has.
-pub(super) fn documents(yaml: &str) -> Vec<Value> {
+pub fn documents(yaml: &str) -> Vec<Value> {
     let documents = serde_saphyr::from_multiple::<Value>(yaml).unwrap_or_else(|e| panic!("{e} in:\n{yaml}"));
     documents.into_iter().filter(|document| !document.is_null()).collect()
 }

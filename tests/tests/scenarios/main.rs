@@ -14,6 +14,7 @@ mod check;
 mod churn;
 mod cli;
 mod config;
+mod deploy;
 mod drain;
 mod e2b;
 mod envoy_gateway;

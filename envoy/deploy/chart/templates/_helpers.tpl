@@ -1,0 +1,185 @@
+{{/* The release's name, unless it is told: `helm install sandgate` makes a Deployment `sandgate`. */}}
+{{- define "sandgate.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- define "sandgate.selector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Of the gateway's pods; the pod of `helm test` has another component, so that no Service leads to it. */}}
+{{- define "sandgate.gatewaySelector" -}}
+{{ include "sandgate.selector" . }}
+app.kubernetes.io/component: gateway
+{{- end }}
+
+{{- define "sandgate.labels" -}}
+{{ include "sandgate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sandgate.serviceAccount" -}}
+{{- default (include "sandgate.fullname" .) .Values.serviceAccount.name -}}
+{{- end }}
+
+{{- define "sandgate.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "sandgate.servicePort" -}}
+{{- default (ternary 443 80 (gt (len .Values.tls.certificates) 0)) .Values.service.port -}}
+{{- end }}
+
+{{/* What two values say that cannot both be. */}}
+{{- define "sandgate.check" -}}
+{{- if and .Values.sigAlias.enabled .Values.tls.certificates -}}
+{{- fail "sigAlias and tls.certificates exclude each other: SIG clients speak plain HTTP, and the gateway's listener speaks TLS" -}}
+{{- end -}}
+{{- range .Values.providers -}}
+{{- if and (eq .kind "opensandbox") (not (index . "any-address")) (not (index $.Values.gateway "pod-ranges")) -}}
+{{- fail "the provider opensandbox needs gateway.pod-ranges: tenants write the addresses of its sandboxes" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.push.enabled (not .Values.push.keys) (not .Values.push.tokenReview) (not .Values.push.tls.clientCa) -}}
+{{- fail "push needs a way to tell who pushes: give push.keys, push.tokenReview or push.tls.clientCa" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (ne .Values.kind "Deployment") -}}
+{{- fail "autoscaling needs kind: Deployment" -}}
+{{- end -}}
+{{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) -}}
+{{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
+{{- end -}}
+{{- end }}
+
+{{/* The config of `sandgate run`. Files are where sandgate.volumes puts them. */}}
+{{- define "sandgate.config" -}}
+{{- $kubernetes := dict "providers" .Values.providers -}}
+{{- with .Values.openAfterSeconds }}{{ $_ := set $kubernetes "open-after-seconds" (int .) }}{{ end -}}
+{{- $gateway := merge (dict "kubernetes" $kubernetes) .Values.gateway -}}
+{{- if .Values.push.enabled }}{{ $_ := set $gateway "refresh" (include "sandgate.refresh" . | fromYaml) }}{{ end -}}
+{{- $config := dict "gateway" $gateway -}}
+{{- with .Values.filter }}{{ $_ := set $config "filter" . }}{{ end -}}
+{{- with .Values.cluster }}{{ $_ := set $config "cluster" . }}{{ end -}}
+{{- if .Values.tls.certificates -}}
+{{- $certificates := list -}}
+{{- range .Values.tls.certificates -}}
+{{- $folder := printf "/etc/sandgate/tls/%s" .secret -}}
+{{- $certificate := dict "certificate" (printf "%s/tls.crt" $folder) "key" (printf "%s/tls.key" $folder) -}}
+{{- with .domains }}{{ $_ := set $certificate "domains" . }}{{ end -}}
+{{- $certificates = append $certificates $certificate -}}
+{{- end -}}
+{{- $tls := dict "certificates" $certificates -}}
+{{- if .Values.tls.clientCa }}{{ $_ := set $tls "client-ca" "/etc/sandgate/client-ca/ca.crt" }}{{ end -}}
+{{- with .Values.tls.minVersion }}{{ $_ := set $tls "min-version" . }}{{ end -}}
+{{- $_ := set $config "tls" $tls -}}
+{{- end -}}
+{{ toYaml $config }}
+{{- end }}
+
+{{/* The section gateway.refresh. */}}
+{{- define "sandgate.refresh" -}}
+{{- $refresh := merge (dict "address" .Values.address "port" 7789) .Values.push.options -}}
+{{- with .Values.push.provider }}{{ $_ := set $refresh "provider" . }}{{ end -}}
+{{- with .Values.push.keys -}}
+{{- $keys := list -}}
+{{- range . }}{{ $keys = append $keys (dict "id" .id "file" (printf "/etc/sandgate/push/keys/%s" .id)) }}{{ end -}}
+{{- $_ := set $refresh "hmac" (dict "keys" $keys) -}}
+{{- end -}}
+{{- with .Values.push.tokenReview }}{{ $_ := set $refresh "token-review" . }}{{ end -}}
+{{- with .Values.push.tls -}}
+{{- $tls := dict "certificate" "/etc/sandgate/push/tls/tls.crt" "key" "/etc/sandgate/push/tls/tls.key" -}}
+{{- if .clientCa }}{{ $_ := set $tls "client-ca" "/etc/sandgate/push/client-ca/ca.crt" }}{{ end -}}
+{{- with .clientNames }}{{ $_ := set $tls "client-names" . }}{{ end -}}
+{{- $_ := set $refresh "tls" $tls -}}
+{{- end -}}
+{{ toYaml $refresh }}
+{{- end }}
+
+{{/* One volume for the config and every file it names, so that all of them are swapped at once when one changes. */}}
+{{- define "sandgate.volumes" -}}
+- name: config
+  projected:
+    # 0440, for the pod's group.
+    defaultMode: 288
+    sources:
+      - configMap:
+          name: {{ include "sandgate.fullname" . }}
+      {{- range .Values.tls.certificates }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: tls.crt, path: tls/{{ .secret }}/tls.crt }
+            - { key: tls.key, path: tls/{{ .secret }}/tls.key }
+      {{- end }}
+      {{- with .Values.tls.clientCa }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: {{ default "ca.crt" .key }}, path: client-ca/ca.crt }
+      {{- end }}
+      {{- if .Values.push.enabled }}
+      {{- range .Values.push.keys }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: {{ .key }}, path: push/keys/{{ .id }} }
+      {{- end }}
+      {{- with .Values.push.tls }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: tls.crt, path: push/tls/tls.crt }
+            - { key: tls.key, path: push/tls/tls.key }
+      {{- with .clientCa }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: {{ default "ca.crt" .key }}, path: push/client-ca/ca.crt }
+      {{- end }}
+      {{- end }}
+      {{- end }}
+# Envoy's config goes here, for nobody else to read: the root is read-only.
+- name: tmp
+  emptyDir:
+    sizeLimit: 16Mi
+{{- end }}
+
+{{- define "sandgate.mounts" -}}
+- { name: config, mountPath: /etc/sandgate, readOnly: true }
+- { name: tmp, mountPath: /tmp }
+{{- end }}
+
+{{- define "sandgate.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "sandgate.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+privileged: false
+capabilities: { drop: [ALL] }
+seccompProfile: { type: RuntimeDefault }
+{{- end }}

@@ -1,0 +1,27 @@
+//! What `envoy/deploy` ships: the chart, the Kustomize folders, what they render, and what a real API server says to it.
+
+mod chart;
+mod cluster;
+mod score;
+
+use std::fs;
+
+use sandgate_tests::deploy::{folder, template};
+use sandgate_tests::locations;
+
+/// The setups whose rendered manifests are committed: the default, and three with the values of `envoy/deploy/setups`.
+const SETUPS: [&str; 4] = ["default", "openkruise", "opensandbox", "agent-sandbox"];
+
+/// The manifests of a setup.
+async fn rendered(setup: &str) -> String {
+    let values = folder().join("setups").join(setup).with_extension("yaml");
+    let values = values.to_str().expect("a path of text");
+    let arguments: &[&str] = if setup == "default" { &[] } else { &["--values", values] };
+    template(arguments).await.unwrap_or_else(|e| panic!("{setup}: {e}"))
+}
+
+/// A file of the repository.
+fn file(path: &str) -> String {
+    let path = locations::repository().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
