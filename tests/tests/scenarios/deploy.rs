@@ -2,6 +2,7 @@
 
 mod chart;
 mod cluster;
+mod kustomize;
 mod score;
 
 use std::fs;

@@ -1,0 +1,102 @@
+//! The Kustomize folders say what the chart says.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use sandgate_tests::deploy::{committed, documents, folder, template, tool};
+use serde_json::{Value, json};
+
+use super::rendered;
+
+/// The overlays, each with the values that make the chart say the same.
+const OVERLAYS: [(&str, &[&str]); 3] = [
+    ("agent-sandbox", &["--set", "providers[0].kind=agent-sandbox"]),
+    ("openkruise", &["--set", "providers[0].kind=openkruise"]),
+    (
+        "opensandbox",
+        &["--set", "providers[0].kind=opensandbox", "--set", "gateway.pod-ranges={10.244.0.0/16}"],
+    ),
+];
+
+/// The base is the default chart without what is a provider's (rights and config) and what is Helm's.
+#[tokio::test]
+async fn the_base_is_made_of_the_default_chart() {
+    let mut base = "# Made of the chart by `make deploy-rendered`: change the chart.\n".to_owned();
+    for part in rendered("default").await.split("---\n# Source: sandgate/templates/").skip(1) {
+        let (template, text) = part.split_once('\n').expect("a line that names the template");
+        if ["configmap.yaml", "rbac.yaml", "tests/check.yaml"].contains(&template) {
+            continue;
+        }
+        base.push_str("---\n");
+        for line in text.lines() {
+            let word = line.trim();
+            let of_helm = ["helm.sh/", "app.kubernetes.io/managed-by:", "checksum/config:"];
+            // Kustomize gives a changed config another name, which is a rollout too.
+            let of_rollouts = word == "annotations:" || word.starts_with("# Most of the config is read once");
+            if !of_rollouts && !of_helm.iter().any(|key| word.starts_with(key)) {
+                base.push_str(line);
+                base.push('\n');
+            }
+        }
+    }
+    committed(&folder().join("kustomize/base/gateway.yaml"), &base);
+}
+
+/// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy.
+#[test]
+fn the_rights_of_an_overlay_are_those_of_the_file() {
+    for (provider, _) in OVERLAYS {
+        let rights =
+            fs::read_to_string(folder().join("rbac").join(provider).with_extension("yaml")).expect("rights");
+        committed(&folder().join("kustomize/overlays").join(provider).join("rbac.yaml"), &rights);
+    }
+}
+
+/// Objects by kind and name, without what only one of the two tools adds.
+fn normal(manifests: &str) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for mut object in documents(manifests) {
+        if object["metadata"]["annotations"]["helm.sh/hook"] == "test" || object["kind"] == "Namespace" {
+            continue;
+        }
+        object["metadata"].as_object_mut().expect("metadata").remove("labels");
+        if let Some(template) = object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
+            template.remove("annotations");
+        }
+        if object["kind"] == "ConfigMap" {
+            let config = object["data"]["gateway.yaml"].as_str().expect("a config");
+            object["data"]["gateway.yaml"] = serde_saphyr::from_str(config).expect("YAML");
+        }
+        // The name that Kustomize gives a ConfigMap has a hash of its content.
+        let text = object.to_string();
+        let hashed = text.split('"').find(|word| word.len() == 19 && word.starts_with("sandgate-"));
+        let object: Value =
+            match hashed.filter(|_| ["ConfigMap", "Deployment"].map(Value::from).contains(&object["kind"])) {
+                Some(hashed) => serde_json::from_str(&text.replace(&format!("\"{hashed}\""), "\"sandgate\""))
+                    .expect("JSON"),
+                None => object,
+            };
+        let key = format!("{} {}", object["kind"], object["metadata"]["name"]);
+        assert!(all.insert(key.clone(), object).is_none(), "{key} twice");
+    }
+    all
+}
+
+#[tokio::test]
+async fn each_overlay_makes_the_objects_that_the_chart_makes() {
+    for (provider, values) in OVERLAYS {
+        let overlay = folder().join("kustomize/overlays").join(provider);
+        let built = tool("kustomize", &["build", overlay.to_str().expect("text")]).await;
+        let built = built.unwrap_or_else(|e| panic!("{provider}: {e}"));
+        let (here, chart) = (normal(&built), normal(&template(values).await.expect("manifests")));
+        assert_eq!(here.keys().collect::<Vec<_>>(), chart.keys().collect::<Vec<_>>(), "{provider}");
+        for (name, object) in &here {
+            assert_eq!(object, &chart[name], "{provider}: {name}");
+        }
+        // The name of the config has a hash in it wherever it stands, or a change of it would be no rollout.
+        assert!(built.matches("name: sandgate-").count() > 1 && !built.contains("checksum/"), "{built}");
+        let namespace = documents(&built).into_iter().find(|object| object["kind"] == "Namespace");
+        let labels = namespace.expect("a namespace")["metadata"]["labels"].clone();
+        assert_eq!(labels["pod-security.kubernetes.io/enforce"], json!("restricted"));
+    }
+}
