@@ -1,5 +1,6 @@
 //! Clients: one connection each, so that a scenario knows what shares a connection and what does not.
 
+mod https;
 mod raw;
 mod websocket;
 
@@ -13,10 +14,12 @@ use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+pub use https::{Https, Secured};
 pub use raw::raw_exchange;
 pub use websocket::WebSocket;
 
@@ -96,7 +99,7 @@ impl Request {
 
 enum Sender {
     Http1(http1::SendRequest<Body>),
-    Http2(http2::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>, &'static str),
 }
 
 /// One connection to a server.
@@ -119,7 +122,10 @@ impl Client {
         Self::over(socket.connect(server).await?, server).await
     }
 
-    async fn over(stream: TcpStream, server: SocketAddr) -> std::io::Result<Self> {
+    async fn over(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        server: SocketAddr,
+    ) -> std::io::Result<Self> {
         let (sender, connection) =
             http1::Builder::new().handshake(TokioIo::new(stream)).await.map_err(std::io::Error::other)?;
         let driver = tokio::spawn(async move {
@@ -131,14 +137,21 @@ impl Client {
 
     /// An HTTP/2 connection without TLS, by prior knowledge.
     pub async fn http2(server: SocketAddr) -> std::io::Result<Self> {
-        let stream = TcpStream::connect(server).await?;
+        Self::over_http2(TcpStream::connect(server).await?, server, "http").await
+    }
+
+    async fn over_http2(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        server: SocketAddr,
+        scheme: &'static str,
+    ) -> std::io::Result<Self> {
         let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
             .map_err(std::io::Error::other)?;
         let driver = tokio::spawn(async move {
             let _ended = connection.await;
         });
-        Ok(Self { sender: Sender::Http2(sender), server, driver })
+        Ok(Self { sender: Sender::Http2(sender, scheme), server, driver })
     }
 
     /// Another handle on the same HTTP/2 connection, which ends with the first one.
@@ -146,16 +159,18 @@ impl Client {
     /// # Panics
     /// For HTTP/1.1, where one request at a time is under way.
     pub fn share(&self) -> Self {
-        let Sender::Http2(sender) = &self.sender else { panic!("an HTTP/1.1 connection is not shared") };
+        let Sender::Http2(sender, scheme) = &self.sender else {
+            panic!("an HTTP/1.1 connection is not shared")
+        };
         let driver = tokio::spawn(async {});
-        Self { sender: Sender::Http2(sender.clone()), server: self.server, driver }
+        Self { sender: Sender::Http2(sender.clone(), scheme), server: self.server, driver }
     }
 
     /// Whether the other side is known to have closed it, or to take no more requests on it.
     pub(crate) fn is_closed(&self) -> bool {
         match &self.sender {
             Sender::Http1(sender) => sender.is_closed(),
-            Sender::Http2(sender) => sender.is_closed(),
+            Sender::Http2(sender, _) => sender.is_closed(),
         }
     }
 
@@ -207,9 +222,9 @@ impl Client {
                 sender.ready().await?;
                 sender.send_request(outgoing).await?
             }
-            Sender::Http2(sender) => {
+            Sender::Http2(sender, scheme) => {
                 *outgoing.uri_mut() = Uri::builder()
-                    .scheme("http")
+                    .scheme(*scheme)
                     .authority(host)
                     .path_and_query(request.path)
                     .build()

@@ -28,7 +28,7 @@ mod wait;
 
 pub use browser::Browser;
 pub use cli::{Cli, Running, process_exists};
-pub use client::{Client, Reply, Request, WebSocket, raw_exchange};
+pub use client::{Client, Https, Reply, Request, Secured, WebSocket, raw_exchange};
 pub use e2b::E2bSdk;
 pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
 pub use gateway::{Access, Builder, Exit, Gateway, Predecessor, refresh_request};
@@ -36,5 +36,5 @@ pub use load::{Counts, Failure, Front, Kind, Load, Outcome, Traffic};
 pub use planes::{PLANES, Planes, SANDBOXES, address as sandbox_address};
 pub use port::LoopbackPort;
 pub use sandbox::{Pattern, Place, RawSandbox, Sandbox};
-pub use tls::Authority;
+pub use tls::{Authority, Pair};
 pub use wait::{DEADLINE, eventually};

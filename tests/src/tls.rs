@@ -1,4 +1,4 @@
-//! Certificates for sandboxes that speak TLS, and for the gateway in front of them.
+//! Certificates for sandboxes that speak TLS, for the gateway in front of them, and for its clients.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,16 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
+/// A certificate and its key.
+pub struct Pair {
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// The key, PEM.
+    pub key: String,
+    /// The certificate as a client sees it.
+    pub der: Vec<u8>,
+}
+
 /// An authority of one scenario, with its files in a folder.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -20,7 +30,9 @@ impl Authority {
     /// Makes one, and writes `ca.pem`.
     pub fn new(folder: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        params.distinguished_name.push(DnType::CommonName, "the authority of a scenario");
+        // A name of its own: of two authorities with one name, whoever checks a certificate may try the wrong one.
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        params.distinguished_name.push(DnType::CommonName, format!("the authority of {name}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
@@ -47,6 +59,16 @@ impl Authority {
         std::fs::write(&files.0, certificate.pem()).expect("write the certificate");
         std::fs::write(&files.1, key.serialize_pem()).expect("write the key");
         files
+    }
+
+    /// A certificate for these names, which may have a wildcard, and its key, both in PEM.
+    pub fn pair(&self, names: &[&str]) -> Pair {
+        let mut params =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
+        params.distinguished_name.push(DnType::CommonName, names.concat());
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Pair { certificate: certificate.pem(), key: key.serialize_pem(), der: certificate.der().to_vec() }
     }
 
     /// What a server of this name needs; with `mutual` it takes only clients of this authority.

@@ -10,12 +10,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::client::{Request, generate_key};
 use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+use super::Https;
 use crate::DEADLINE;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -44,7 +45,19 @@ impl WebSocket {
             let name: HeaderName = name.parse().expect("a header name");
             request.headers_mut().insert(name, HeaderValue::from_str(value)?);
         }
-        let stream: Box<dyn Stream> = Box::new(TcpStream::connect(server).await?);
+        Self::upgrade(request, Box::new(TcpStream::connect(server).await?)).await
+    }
+
+    /// Opens a WebSocket at `path` of the host, over TLS and HTTP/1.1.
+    ///
+    /// # Errors
+    /// When the handshake fails, or the server answers with something else than an upgrade.
+    pub async fn over_tls(tls: &Https, server: SocketAddr, host: &str, path: &str) -> Result<Self, Error> {
+        let stream = tls.clone().speaking(&["http/1.1"]).stream(server, host).await?;
+        Self::upgrade(format!("wss://{host}{path}").into_client_request()?, Box::new(stream)).await
+    }
+
+    async fn upgrade(request: Request, stream: Box<dyn Stream>) -> Result<Self, Error> {
         let (socket, _) =
             timeout(DEADLINE, client_async(request, stream)).await.expect("an upgrade in time")?;
         Ok(Self(socket))
