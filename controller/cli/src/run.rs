@@ -12,7 +12,7 @@ use crate::args::Run;
 use crate::config::Config;
 use crate::explain::routes_file_error;
 use crate::failure::Failure;
-use crate::terminal::print;
+use crate::terminal::{note, print};
 
 mod demo;
 mod envoy;
@@ -26,6 +26,7 @@ mod restart;
 mod signals;
 mod summary;
 mod supervise;
+mod tls;
 
 pub(crate) use exec::exec;
 pub(crate) use render::shipped_filter_config;
@@ -35,6 +36,7 @@ use process::{Drain, Epoch, Launch};
 use render::Render;
 use restart::Restarts;
 use supervise::{Started, Supervisor};
+use tls::{Door, Reload};
 
 /// `sandgate envoy`: the pinned Envoy of the cache, whatever else this machine has.
 pub(crate) async fn pinned_envoy() -> Result<ExitCode, Failure> {
@@ -54,9 +56,12 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         None => None,
     };
     metrics::check(&args)?;
+    for warning in tls::check(&config)? {
+        note(&format!("warning: {warning}"));
+    }
     if args.print_config {
         let module = find_module(args.module.as_deref()).ok();
-        let rendered = render(&args, &config, module.as_deref(), routes.as_deref());
+        let rendered = render(&args, &config, module.as_deref(), routes.as_deref(), None);
         print(&format!("{:#}\n", rendered.map_err(Failure::new)?));
         return Ok(ExitCode::SUCCESS);
     }
@@ -87,7 +92,9 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         _ => None,
     };
     let routes = routes.or_else(|| demo.as_ref().map(|demo| demo.routes_file.clone()));
-    let rendered = render(&args, &config, Some(&module), routes.as_deref()).map_err(Failure::new)?;
+    let secrets = folder.path().join("tls");
+    let rendered = render(&args, &config, Some(&module), routes.as_deref(), Some(&secrets));
+    let rendered = rendered.map_err(Failure::new)?;
     let config_file = folder.path().join("envoy.json");
     std::fs::write(&config_file, rendered.to_string())
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
@@ -96,6 +103,15 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         true => Some(Restarts::new(folder.path(), &program).await.map_err(Failure::new)?),
         false => None,
     };
+    let _reload = match &config.tls {
+        Some(tls) => {
+            let reload = Reload::start(tls, &secrets);
+            tls::write_secrets(&secrets, tls).map_err(Failure::new)?;
+            Some(reload)
+        }
+        None => None,
+    };
+
     let launch = Launch {
         program,
         config: config_file,
@@ -119,7 +135,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         (Some(file), true) => format!("the cluster and {}", file.display()),
         (None, _) => "the cluster".to_owned(),
     };
-    print(&summary::text(&ready, &source, demo.as_ref(), &config.parsed));
+    print(&summary::text(&ready, &source, demo.as_ref(), &config.parsed, config.tls.is_some()));
     Ok(gateway.until_end().await)
 }
 
@@ -128,6 +144,7 @@ fn render(
     config: &Config,
     module: Option<&Path>,
     routes: Option<&Path>,
+    secrets: Option<&Path>,
 ) -> Result<Value, String> {
     Render {
         address: args.address,
@@ -142,6 +159,7 @@ fn render(
         access_log: args.access_log,
         hot_restart: args.hot_restart,
         limits: Limits::here(args.concurrency, metrics::files(args.metrics_port)),
+        tls: config.tls.as_ref().map(|tls| Door { tls, secrets }),
     }
     .render()
 }

@@ -15,6 +15,7 @@ mod churn;
 mod cli;
 mod config;
 mod deploy;
+mod door;
 mod drain;
 mod e2b;
 mod envoy_gateway;

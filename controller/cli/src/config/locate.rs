@@ -3,26 +3,35 @@
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// Line and column of the key at a path such as `filter.dialects.kruise`, or of the nearest one above it.
+/// Line and column of the key at a path such as `filter.dialects.kruise` or `tls.certificates[0].key`, or of the nearest one
+/// above it.
 pub(super) fn find(text: &str, path: &str) -> Option<(u64, u64)> {
     let mut node = serde_saphyr::from_str::<Node>(text).ok()?;
     let mut found = None;
-    for name in path.split('.') {
-        // A path may go on into a list, which has no keys.
-        let name = name.split('[').next().unwrap_or_default();
+    for part in path.split('.') {
+        let mut steps = part.split('[');
+        let name = steps.next().unwrap_or_default();
         let Node::Mapping(keys) = node else { break };
         let Some((key, below)) = keys.into_iter().find(|(key, _)| key.value == name) else { break };
         found = Some((key.referenced.line(), key.referenced.column()));
         node = below;
+        for step in steps {
+            let index: Option<usize> = step.strip_suffix(']').and_then(|index| index.parse().ok());
+            node = match (node, index) {
+                (Node::List(items), Some(index)) => items.into_iter().nth(index).unwrap_or(Node::Other),
+                _ => Node::Other,
+            };
+        }
     }
     found
 }
 
 enum Node {
     Mapping(Vec<(Spanned<String>, Node)>),
+    List(Vec<Node>),
     Other,
 }
 
@@ -56,8 +65,11 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Node::Other)
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items))
     }
 
     fn visit_unit<E>(self) -> Result<Node, E> {

@@ -25,8 +25,8 @@ fn sections_are_laid_over_the_shipped_config() {
 #[test]
 fn every_mistake_has_a_place_and_a_key() {
     for (text, expected) in [
-        ("[]", "1:1: expected a mapping with the keys `filter`, `gateway` and `cluster`"),
-        ("filters: {}\n", "1:1: filters: unknown key, expected `filter`, `gateway` or `cluster`"),
+        ("[]", "1:1: expected a mapping with keys of `filter`, `gateway`, `cluster` or `tls`"),
+        ("filters: {}\n", "1:1: filters: unknown key, expected `filter`, `gateway`, `cluster` or `tls`"),
         ("gateway: {}\nfilter: 5\n", "2:1: filter: expected a mapping"),
         ("filter:\n  enable-auth: maybe\n", "2:3: filter.enable-auth: "),
         (
@@ -39,6 +39,14 @@ fn every_mistake_has_a_place_and_a_key() {
         ("gateway:\n  no-such-key: 1\n", "2:3: gateway.no-such-key: "),
         ("cluster:\n  idle-seconds: 0\n", "2:3: cluster.idle-seconds: "),
         ("cluster:\n  no-such-key: 1\n", "2:3: cluster.no-such-key: "),
+        ("tls:\n", "1:1: tls: expected a mapping"),
+        ("tls:\n  certificates: []\n", "2:3: tls.certificates: expected 1 to 64"),
+        ("tls:\n  certificates:\n    - certificate: a\n      kay: b\n", "4:7: tls.certificates[0].kay: "),
+        ("tls:\n  certificates:\n    - certificate: a\n", "2:3: tls.certificates[0]: missing field `key`"),
+        (
+            "tls:\n  certificates: [{ certificate: a, key: b }]\n  min-version: 1.1\n",
+            "3:3: tls.min-version: ",
+        ),
         ("filter: {\n", "1:9: "),
         ("filter:\n\tenable-auth: true\n", "2:2: "),
     ] {

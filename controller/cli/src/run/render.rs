@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::limits::Limits;
 use super::metrics;
+use super::tls::Door;
 
 #[cfg(test)]
 mod tests;
@@ -52,6 +53,7 @@ pub(super) struct Render<'a> {
     pub(super) access_log: bool,
     pub(super) hot_restart: bool,
     pub(super) limits: Limits,
+    pub(super) tls: Option<Door<'a>>,
 }
 
 fn shipped() -> Value {
@@ -115,6 +117,9 @@ impl Render<'_> {
             add(&mut config, HCM, "access_log", access_log())?;
         }
         metrics::add(&mut config, self.address, self.metrics_port, self.admin_port)?;
+        if let Some(door) = &self.tls {
+            door.put(&mut config)?;
+        }
         Ok(config)
     }
 }
@@ -162,7 +167,7 @@ fn use_original_dst(config: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), String> {
+pub(super) fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), String> {
     let object = config.pointer_mut(pointer).and_then(Value::as_object_mut);
     object
         .ok_or_else(|| format!("the shipped Envoy config has no mapping at {pointer}"))?

@@ -11,8 +11,16 @@ use super::reachable;
 #[cfg(test)]
 mod tests;
 
-pub(super) fn text(ready: &Ready, source: &str, demo: Option<&Demo>, config: &FilterConfig) -> String {
-    let gateway = format!("http://{}", reachable(ready.listener));
+pub(super) fn text(
+    ready: &Ready,
+    source: &str,
+    demo: Option<&Demo>,
+    config: &FilterConfig,
+    tls: bool,
+) -> String {
+    // Clients speak to a gateway by its names; these lines, by its address, which is in no certificate.
+    let (scheme, curl) = if tls { ("https", "curl -k") } else { ("http", "curl") };
+    let gateway = format!("{scheme}://{}", reachable(ready.listener));
     let admin = &ready.admin;
     let routes = ready.routes.map_or_else(|| "?".to_owned(), |routes| routes.to_string());
     let mut text = format!(
@@ -21,7 +29,7 @@ pub(super) fn text(ready: &Ready, source: &str, demo: Option<&Demo>, config: &Fi
     let Some(demo) = demo else {
         let _ = write!(
             text,
-            "\nA request to a sandbox, by its id and a port it listens on:\n  curl {gateway}/kruise/ID/PORT/\nWhat would \
+            "\nA request to a sandbox, by its id and a port it listens on:\n  {curl} {gateway}/kruise/ID/PORT/\nWhat would \
              happen to a request:\n  sandgate explain --admin {admin} {gateway}/kruise/ID/PORT/\n"
         );
         return text;
@@ -29,7 +37,7 @@ pub(super) fn text(ready: &Ready, source: &str, demo: Option<&Demo>, config: &Fi
     let lines: Vec<String> = examples(demo)
         .into_iter()
         .filter(|example| example.works(config))
-        .map(|example| example.curl(&gateway))
+        .map(|example| example.curl(curl, &gateway))
         .collect();
     if !lines.is_empty() {
         let _ =
@@ -63,8 +71,8 @@ fn examples(demo: &Demo) -> [Example; 3] {
 }
 
 impl Example {
-    fn curl(&self, gateway: &str) -> String {
-        let mut line = "curl".to_owned();
+    fn curl(&self, curl: &str, gateway: &str) -> String {
+        let mut line = curl.to_owned();
         for (name, value) in &self.headers {
             let _ = write!(line, " -H '{name}: {value}'");
         }

@@ -31,6 +31,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         access_log: false,
         hot_restart: false,
         limits: Limits { connections: Connections { clients: 77, sandboxes: 55, shared: 33 }, heap: 1 << 30 },
+        tls: None,
     }
 }
 

@@ -19,7 +19,7 @@ fn ready() -> Ready {
 
 #[test]
 fn the_summary_has_a_curl_line_for_each_dialect() {
-    let shown = text(&ready(), "/x/routes.yaml", Some(&demo()), &FilterConfig::default());
+    let shown = text(&ready(), "/x/routes.yaml", Some(&demo()), &FilterConfig::default(), false);
     assert_eq!(
         shown,
         "Sandgate is ready.\n  gateway  http://127.0.0.1:7788\n  admin    http://127.0.0.1:9901/sandgate/routes\n  \
@@ -48,12 +48,22 @@ fn the_examples_speak_three_dialects() {
 #[test]
 fn a_dialect_that_is_off_has_no_line() {
     let off = FilterConfig::parse(br#"{"dialects": {"opensandbox": {"enabled": false}}}"#).unwrap();
-    let shown = text(&ready(), "/x", Some(&demo()), &off);
+    let shown = text(&ready(), "/x", Some(&demo()), &off, false);
     assert_eq!(shown.matches("curl").count(), 2, "{shown}");
 }
 
 #[test]
 fn a_file_of_ones_own_gets_a_hint_instead() {
-    let shown = text(&ready(), "/x", None, &FilterConfig::default());
+    let shown = text(&ready(), "/x", None, &FilterConfig::default(), false);
     assert!(shown.contains("curl http://127.0.0.1:7788/kruise/ID/PORT/"), "{shown}");
+}
+
+#[test]
+fn with_tls_every_address_is_https_but_the_admin_pages() {
+    for demo in [Some(demo()), None] {
+        let shown = text(&ready(), "/x", demo.as_ref(), &FilterConfig::default(), true);
+        assert!(shown.contains("gateway  https://127.0.0.1:7788\n"), "{shown}");
+        assert!(shown.contains("curl -k ") && !shown.contains("http://127.0.0.1:7788"), "{shown}");
+        assert!(shown.contains("admin    http://127.0.0.1:9901"), "{shown}");
+    }
 }

@@ -1,0 +1,130 @@
+//! Looks at the PEM files while Envoy runs, and tells it when they have changed and are good.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{CLIENT_CA, bell, files, name};
+use crate::config::Tls;
+use crate::terminal::note;
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Device, inode, length, times of change: of each file, as far as it is there.
+type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
+/// Reads the files of a secret; a line for a person.
+type Check = Box<dyn Fn() -> Result<String, String> + Send>;
+
+/// Looks for as long as it lives.
+pub(in crate::run) struct Reload(JoinHandle<()>);
+
+impl Reload {
+    /// Begins to look at the files of the section, whose secrets are in this folder. They count as seen as they are now:
+    /// call it before Envoy reads them.
+    pub(in crate::run) fn start(tls: &Tls, folder: &Path) -> Self {
+        let mut secrets = secrets(tls, folder);
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self(tokio::spawn(async move {
+            loop {
+                ticks.tick().await;
+                for word in secrets.iter_mut().filter_map(Secret::look) {
+                    note(&word);
+                }
+            }
+        }))
+    }
+}
+
+impl Drop for Reload {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+pub(super) fn secrets(tls: &Tls, folder: &Path) -> Vec<Secret> {
+    let pairs = tls.certificates.iter().enumerate().map(|(index, pair)| {
+        let files = vec![pair.certificate.clone(), pair.key.clone()];
+        let pair = pair.clone();
+        let check = move || {
+            let pair = files::pair(&pair).map_err(|wrong| wrong.reason)?;
+            let warning = pair.out_of_date().map(|word| format!("; warning: {word}")).unwrap_or_default();
+            Ok(format!("loaded again: {}{warning}", pair.shown()))
+        };
+        Secret::new(files, bell(folder, &name(index)), Box::new(check))
+    });
+    let authorities = tls.client_ca.iter().map(|file| {
+        let path = file.clone();
+        let check = move || {
+            let count = files::authorities(&path)?;
+            Ok(format!("loaded again: {}: the authorities of clients, {count}", path.display()))
+        };
+        Secret::new(vec![file.clone()], bell(folder, CLIENT_CA), Box::new(check))
+    });
+    pairs.chain(authorities).collect()
+}
+
+/// The files of one secret.
+pub(super) struct Secret {
+    files: Vec<PathBuf>,
+    bell: PathBuf,
+    check: Check,
+    seen: Signature,
+    /// What was wrong at the last look. Files that are replaced one after the other are wrong in between, so only what is
+    /// still wrong at the next look is told.
+    doubt: Option<String>,
+}
+
+impl Secret {
+    fn new(files: Vec<PathBuf>, bell: PathBuf, check: Check) -> Self {
+        let seen = signature(&files);
+        Self { files, bell, check, seen, doubt: None }
+    }
+
+    /// Looks whether the files have changed. What there is to say of it.
+    pub(super) fn look(&mut self) -> Option<String> {
+        // Taken before the files are read: a change in between is seen by the next look.
+        let now = signature(&self.files);
+        if now == self.seen {
+            let reason = self.doubt.take()?;
+            return Some(format!("warning: the last good certificate stays, because of {reason}"));
+        }
+        match (self.check)() {
+            Ok(word) => {
+                self.doubt = None;
+                if let Err(error) = ring(&self.bell) {
+                    // Not seen: tried again at the next look.
+                    return Some(format!("warning: cannot write to {}: {error}", self.bell.display()));
+                }
+                self.seen = now;
+                Some(word)
+            }
+            Err(reason) => {
+                self.doubt = Some(reason);
+                self.seen = now;
+                None
+            }
+        }
+    }
+}
+
+/// Makes Envoy read the files of the secret again: it listens for renames.
+fn ring(bell: &Path) -> io::Result<()> {
+    let fresh = bell.join("changing");
+    fs::write(&fresh, [])?;
+    fs::rename(fresh, bell.join("changed"))
+}
+
+fn signature(files: &[PathBuf]) -> Signature {
+    let of = |path: &PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        let times = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
+        Some((found.dev(), found.ino(), found.len(), times.0, times.1, times.2, times.3))
+    };
+    files.iter().map(of).collect()
+}
