@@ -1,14 +1,17 @@
 //! E2B's SDK, as its users have it.
 
-use std::net::SocketAddr;
-use std::process::Stdio;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::locations;
+use crate::{DEADLINE, Place, eventually, locations};
 
 /// The Python SDK at the version of `tests/e2b/requirements.txt`, installed into the cache when it is first needed.
 pub struct E2bSdk;
@@ -16,16 +19,38 @@ pub struct E2bSdk;
 impl E2bSdk {
     /// Asks for the health, a file and a command of the sandbox at a gateway: what came of each call.
     pub async fn ask(gateway: SocketAddr, id: &str) -> Value {
-        let folder = locations::repository().join("tests/e2b");
-        let packages = run(Command::new(folder.join("install"))).await;
-        let mut ask = Command::new("python3");
-        ask.arg(folder.join("ask.py"))
-            .arg(format!("http://{gateway}"))
-            .arg(id)
-            .env("PYTHONPATH", packages.trim());
-        let seen = run(ask).await;
-        serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"))
+        let mut ask = script("ask.py").await;
+        ask.arg(format!("http://{gateway}")).arg(id);
+        said(ask).await
     }
+
+    /// Works in a sandbox under a domain of one's own (`DOMAIN[:PORT]`), over TLS, trusting the authority of this file and
+    /// no other: what came of each call.
+    pub async fn work(domain: &str, authority: &Path, id: &str) -> Value {
+        let mut work = script("own_domain.py").await;
+        work.arg(id).env("E2B_DOMAIN", domain).env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");
+        // A proxy of this machine would resolve the name in the SDK's place.
+        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            work.env_remove(name);
+        }
+        said(work).await
+    }
+}
+
+fn folder() -> PathBuf {
+    locations::repository().join("tests/e2b")
+}
+
+async fn script(name: &str) -> Command {
+    let packages = run(Command::new(folder().join("install"))).await;
+    let mut command = Command::new("python3");
+    command.arg(folder().join(name)).env("PYTHONPATH", packages.trim()).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+async fn said(command: Command) -> Value {
+    let seen = run(command).await;
+    serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"))
 }
 
 async fn run(mut command: Command) -> String {
@@ -34,4 +59,55 @@ async fn run(mut command: Command) -> String {
     let output = timeout(Duration::from_secs(120), run).await.expect("an end in time").expect("a start");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A sandbox with the server that the SDK speaks to, on an address of its own.
+pub struct Envd {
+    child: Child,
+    place: Place,
+    folder: TempDir,
+}
+
+impl Envd {
+    /// Starts it, at envd's port.
+    pub async fn start() -> Self {
+        let place = Place::reserve();
+        let output = TempDir::with_prefix("sandgate-envd-").expect("create a folder");
+        let child = std::process::Command::new("python3")
+            .arg(folder().join("envd.py"))
+            .arg(place.ip().to_string())
+            .stdin(Stdio::null())
+            .stdout(File::create(output.path().join("seen")).expect("create a file"))
+            .spawn()
+            .expect("start envd");
+        let envd = Self { child, place, folder: output };
+        eventually("envd listens", DEADLINE, async || envd.output().starts_with("listens").then_some(()))
+            .await;
+        envd
+    }
+
+    /// Its address.
+    pub fn ip(&self) -> IpAddr {
+        self.place.ip()
+    }
+
+    fn output(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("seen")).unwrap_or_default()
+    }
+
+    /// What it saw of each request: `host`, `proto` and `path`.
+    pub fn seen(&self) -> Vec<Value> {
+        self.output()
+            .lines()
+            .skip(1)
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
+    }
+}
+
+impl Drop for Envd {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _status = self.child.wait();
+    }
 }

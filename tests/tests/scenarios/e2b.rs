@@ -1,6 +1,10 @@
 //! E2B's real SDK at the gateway's data plane.
 
-use sandgate_tests::{E2bSdk, Gateway, Sandbox, route, routes};
+use sandgate_tests::{Authority, E2bSdk, Envd, Gateway, Sandbox, route, routes};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::door::Site;
 
 #[tokio::test]
 async fn the_e2b_sdk_raises_not_running_for_a_sandbox_that_is_gone_and_unreachable_for_a_closed_port() {
@@ -24,4 +28,42 @@ async fn the_e2b_sdk_raises_not_running_for_a_sandbox_that_is_gone_and_unreachab
         assert!(!message.contains("its state is unknown"), "{message}");
     }
     assert_eq!(up.requests(), 0);
+}
+
+/// Names below `localhost` are this machine for the SDK's resolver, so not even DNS is stood in for.
+#[tokio::test]
+async fn the_e2b_sdk_works_over_tls_under_a_domain_of_ones_own() {
+    let (site, envd) = (Site::new(), Envd::start().await);
+    let (_, entry) = site.certificate("sandboxes", &["*.sandboxes.localhost"]);
+    let routes = routes([route("demo").ip(envd.ip())]);
+    let (_running, gateway) = site.open(&json!({ "certificates": [entry] }), &routes).await;
+    let domain = format!("sandboxes.localhost:{}", gateway.port());
+
+    let seen = E2bSdk::work(&domain, &site.authority.file(), "default--demo").await;
+    assert_eq!(seen["host"], format!("3000-default--demo.{domain}"));
+    for (call, value) in [
+        ("is_running", "True"),
+        ("write", "/notes/a.txt"),
+        ("read", "written by the SDK"),
+        ("stream", "/notes/b.txt"),
+        ("read_stream", "300000"),
+        ("command", "from the sandbox\n"),
+    ] {
+        assert_eq!(seen[call]["value"], value, "{call}: {seen}");
+    }
+    assert_eq!(seen["missing"]["exception"], "FileNotFoundException", "{seen}");
+    let requests = envd.seen();
+    assert!(requests.len() >= 7, "{requests:?}");
+    for request in &requests {
+        assert_eq!(request["host"], format!("49983-default--demo.{domain}"));
+        assert_eq!(request["proto"], "https");
+    }
+
+    // The SDK checks the certificate: without its authority nothing is sent.
+    let folder = TempDir::new().expect("a folder");
+    let seen = E2bSdk::work(&domain, &Authority::new(folder.path()).file(), "default--demo").await;
+    for call in ["read", "write", "command"] {
+        assert!(seen[call]["value"].is_null(), "{call}: {seen}");
+    }
+    assert_eq!(envd.seen().len(), requests.len());
 }

@@ -1,0 +1,35 @@
+"""E2B's lifecycle API as far as `Sandbox.connect` asks for it: knows one sandbox."""
+
+import http.server
+import json
+import threading
+
+
+def start(sandbox_id):
+    """Serves in a thread of this process; returns the URL."""
+
+    class LifecycleApi(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            sandbox = {"templateID": "t", "sandboxID": sandbox_id, "clientID": "c", "envdVersion": "0.5.8"}
+            body = json.dumps(sandbox).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    api = http.server.ThreadingHTTPServer(("127.0.0.1", 0), LifecycleApi)
+    threading.Thread(target=api.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{api.server_port}"
+
+
+def outcome(call):
+    """What user code would see."""
+    try:
+        return {"value": str(call())}
+    except Exception as error:
+        return {"exception": type(error).__name__, "message": str(error)}
