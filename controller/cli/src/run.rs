@@ -61,7 +61,11 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     }
     if args.print_config {
         let module = find_module(args.module.as_deref()).ok();
-        let rendered = render(&args, &config, module.as_deref(), routes.as_deref(), None);
+        let secrets = std::env::var_os(tls::SECRETS).map(PathBuf::from);
+        if let (Some(folder), Some(tls)) = (&secrets, &config.tls) {
+            tls::write_secrets(folder, tls).map_err(Failure::new)?;
+        }
+        let rendered = render(&args, &config, module.as_deref(), routes.as_deref(), secrets.as_deref());
         print(&format!("{:#}\n", rendered.map_err(Failure::new)?));
         return Ok(ExitCode::SUCCESS);
     }
@@ -99,17 +103,14 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     std::fs::write(&config_file, rendered.to_string())
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
 
+    let mut reload = None;
+    if let Some(tls) = &config.tls {
+        reload = Some(Reload::start(tls, &secrets));
+        tls::write_secrets(&secrets, tls).map_err(Failure::new)?;
+    }
     let restarts = match args.hot_restart {
-        true => Some(Restarts::new(folder.path(), &program).await.map_err(Failure::new)?),
+        true => Some(Restarts::new(folder.path(), &program, reload.take()).await.map_err(Failure::new)?),
         false => None,
-    };
-    let _reload = match &config.tls {
-        Some(tls) => {
-            let reload = Reload::start(tls, &secrets);
-            tls::write_secrets(&secrets, tls).map_err(Failure::new)?;
-            Some(reload)
-        }
-        None => None,
     };
 
     let launch = Launch {

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 #[cfg(test)]
@@ -19,18 +19,20 @@ const DOMAIN: &str =
     r"^(\*\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$";
 const MAX_DOMAIN: usize = 253;
 
-/// The checked section.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The checked section. It is written as it is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) struct Tls {
     /// At least one. The first is also shown to clients that ask for a name which no certificate has.
     pub(crate) certificates: Vec<Certificate>,
     /// Whose certificates clients must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_ca: Option<PathBuf>,
     pub(crate) min_version: Version,
 }
 
 /// A certificate and its key, both in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Certificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -39,10 +41,12 @@ pub(crate) struct Certificate {
 }
 
 /// A version of TLS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) enum Version {
     #[default]
+    #[serde(rename = "1.2")]
     V1_2,
+    #[serde(rename = "1.3")]
     V1_3,
 }
 

@@ -11,6 +11,7 @@ use std::process::{Output, Stdio};
 use tokio::process::Command;
 
 use super::process::{Epoch, Launch};
+use super::tls::{Reload, SECRETS};
 
 /// What Envoys that take over from each other have in common.
 pub(super) struct Restarts {
@@ -21,17 +22,28 @@ pub(super) struct Restarts {
     /// Two Envoys that differ in it do not understand each other.
     version: String,
     serving: u32,
+    /// Follows the certificates of the Envoy that serves, and of the one that is to.
+    reload: Option<Reload>,
+    next_reload: Option<Reload>,
 }
 
 impl Restarts {
     /// Envoys that keep their files in `folder`. The first one is `envoy`.
-    pub(super) async fn new(folder: &Path, envoy: &Path) -> Result<Self, String> {
+    pub(super) async fn new(folder: &Path, envoy: &Path, reload: Option<Reload>) -> Result<Self, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
         let version = hot_restart_version(envoy).await?;
         // The first is the program, the second `run`.
         let arguments = std::env::args_os().skip(2).collect();
-        Ok(Self { folder: folder.to_owned(), program, arguments, version, serving: 0 })
+        Ok(Self {
+            folder: folder.to_owned(),
+            program,
+            arguments,
+            version,
+            serving: 0,
+            reload,
+            next_reload: None,
+        })
     }
 
     pub(super) fn first(&self) -> Epoch {
@@ -54,8 +66,12 @@ impl Restarts {
         }
         let number = self.serving + 1;
         let config = self.folder.join(format!("envoy-{number}.json"));
-        std::fs::write(&config, self.render().await?)
+        // One that was tried before in vain may have left secrets that the config has no more.
+        let secrets = self.folder.join(format!("tls-{number}"));
+        let _absent = std::fs::remove_dir_all(&secrets);
+        std::fs::write(&config, self.render(&secrets).await?)
             .map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+        self.next_reload = Reload::resume(&secrets)?;
         let base_id = std::fs::read_to_string(self.base_id_file()).unwrap_or_default();
         let base_id =
             base_id.trim().parse().map_err(|_| "Envoy has not said the name of its shared memory")?;
@@ -74,11 +90,13 @@ impl Restarts {
     /// The next one serves.
     pub(super) fn done(&mut self) {
         self.serving += 1;
+        self.reload = self.next_reload.take();
     }
 
-    async fn render(&self) -> Result<Vec<u8>, String> {
+    /// The next config. The files of its secrets are written into this folder.
+    async fn render(&self, secrets: &Path) -> Result<Vec<u8>, String> {
         let mut command = Command::new(&self.program);
-        command.args(["run", "--print-config"]).args(&self.arguments);
+        command.args(["run", "--print-config"]).args(&self.arguments).env(SECRETS, secrets);
         let output = finish(command, &self.program).await?;
         if output.status.success() { Ok(output.stdout) } else { Err(last_words(&output)) }
     }

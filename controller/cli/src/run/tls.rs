@@ -28,6 +28,11 @@ mod tests;
 
 pub(super) use reload::Reload;
 
+/// Where `--print-config` is to write the secrets, in the environment: so asks a gateway for the config of its next Envoy.
+pub(super) const SECRETS: &str = "SANDGATE_SECRETS_FOLDER";
+/// The section as it was when the secrets were written, in their folder.
+const SECTION: &str = "section.json";
+
 const CHAIN: &str = "/static_resources/listeners/0/filter_chains/0";
 const SECRET: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret";
 const CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
@@ -159,7 +164,9 @@ pub(super) fn write_secrets(folder: &Path, tls: &Tls) -> Result<(), String> {
     if let Some(file) = &tls.client_ca {
         write(CLIENT_CA, "validation_context", json!({ "trusted_ca": { "filename": text(file)? } }))?;
     }
-    Ok(())
+    let (file, section) =
+        (folder.join(SECTION), serde_json::to_string(tls).map_err(|error| error.to_string())?);
+    fs::write(&file, section).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
 fn text(path: &Path) -> Result<&str, String> {

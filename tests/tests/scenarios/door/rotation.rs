@@ -1,16 +1,18 @@
 //! Certificates that are replaced while the gateway serves.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use sandgate_tests::{DEADLINE, Https, Pair, Request, eventually, replace_by_rename};
+use sandgate_tests::{DEADLINE, Https, Pair, Place, Request, Running, eventually, replace_by_rename};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::{DOMAIN, HOST, Site, demo};
+use super::{DOMAIN, HOST, Site, address, demo};
 
 const OTHER_HOST: &str = "8000-default--demo.b.example";
 
@@ -176,4 +178,51 @@ async fn a_broken_pair_keeps_the_last_good_one_and_no_other_from_changing() {
     }
     fs::write(site.file("a.key"), &next.key).expect("write");
     eventually_true("the repaired pair is served", async || shows(HOST, &next).await).await;
+}
+
+#[tokio::test]
+async fn files_are_followed_after_a_hot_restart_too_and_one_into_a_broken_pair_does_not_happen() {
+    let (site, (_demo, routes)) = (Site::new(), demo().await);
+    let (first, a) = site.certificate("a", &[DOMAIN]);
+    let place = Place::reserve();
+    let ip = place.ip().to_string();
+    let restartable = |arguments: &[&str]| {
+        let mut all = arguments.to_vec();
+        // The address is ours alone, so its ports are free; the admin port is on an address that everybody uses.
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
+        let admin = free.expect("a free port").port().to_string();
+        for (option, value) in [("--port", "7788"), ("--admin-port", admin.as_str())] {
+            let at = all.iter().position(|word| *word == option).expect("an option");
+            all[at + 1] = value;
+        }
+        all.extend(["--hot-restart", "--address", &ip, "--drain-time", "1"]);
+        Running::start(&all)
+    };
+    let mut running = site.start(&json!({ "certificates": [a] }), &routes, restartable);
+    let gateway = running.printed("the address of the gateway", address).await;
+    let shows = async |pair: &Pair| {
+        let secured = site.client().connect(gateway, HOST).await.expect("a handshake");
+        secured.certificate == pair.der
+    };
+    let said = async |words: &str| {
+        eventually_true(words, async || running.stderr().contains(words)).await;
+    };
+    let hang_up =
+        || Command::new("kill").arg("-HUP").arg(running.pid().to_string()).status().expect("run kill");
+
+    fs::write(site.file("a.key"), "").expect("overwrite");
+    hang_up();
+    said("no restart, the gateway goes on as it was").await;
+    assert!(shows(&first).await);
+
+    let next = site.authority.pair(&[DOMAIN]);
+    fs::write(site.file("a.crt"), &next.certificate).expect("overwrite");
+    fs::write(site.file("a.key"), &next.key).expect("overwrite");
+    hang_up();
+    said("the old Envoy has ended").await;
+    assert!(shows(&next).await);
+    let last = site.authority.pair(&[DOMAIN]);
+    fs::write(site.file("a.crt"), &last.certificate).expect("overwrite");
+    fs::write(site.file("a.key"), &last.key).expect("overwrite");
+    eventually_true("the overwritten pair is served", async || shows(&last).await).await;
 }

@@ -68,7 +68,8 @@ fn bad() -> Vec<(Value, &'static str)> {
 fn schema_and_parser_judge_alike() {
     let schema = jsonschema::validator_for(&Tls::schema()).expect("the schema is a schema");
     for section in good() {
-        Tls::parse(&section).unwrap_or_else(|(key, reason)| panic!("{section}: {key}: {reason}"));
+        let tls = Tls::parse(&section).unwrap_or_else(|(key, reason)| panic!("{section}: {key}: {reason}"));
+        assert_eq!(Tls::parse(&json!(tls)), Ok(tls), "what is written is read");
         assert!(schema.is_valid(&section), "{section}");
     }
     for (section, key) in bad() {

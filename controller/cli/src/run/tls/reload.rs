@@ -1,5 +1,6 @@
 //! Looks at the PEM files while Envoy runs, and tells it when they have changed and are good.
 
+use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::{fs, io};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{CLIENT_CA, bell, files, name};
+use super::{CLIENT_CA, SECTION, bell, files, name};
 use crate::config::Tls;
 use crate::terminal::note;
 
@@ -38,6 +39,19 @@ impl Reload {
                 }
             }
         }))
+    }
+
+    /// The same, of secrets that another process has written into this folder. `None` if it has written none.
+    pub(in crate::run) fn resume(folder: &Path) -> Result<Option<Self>, String> {
+        let file = folder.join(SECTION);
+        if !file.exists() {
+            return Ok(None);
+        }
+        let wrong = |error: &dyn Display| format!("{}: {error}", file.display());
+        let text = fs::read(&file).map_err(|error| wrong(&error))?;
+        let section = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+        let tls = Tls::parse(&section).map_err(|(key, reason)| wrong(&format!("{key}: {reason}")))?;
+        Ok(Some(Self::start(&tls, folder)))
     }
 }
 
