@@ -13,6 +13,11 @@ BUILT := $(CARGO_TARGET_DIR)
 export SANDGATE_MODULE := $(BUILT)/release/libsandgate.so
 export SANDGATE_MODULE_FAILPOINTS := $(BUILT)/failpoints/libsandgate.so
 
+# What is shipped, in one build: what the module and the command both use is compiled once. The programs do not say where they
+# were built, so that another checkout gives the same ones.
+REMAP = --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/sandgate
+SHIPPED = RUSTFLAGS="$${RUSTFLAGS:-} $(REMAP)" cargo build --profile module --locked $(addprefix -p ,$(shell envoy/image/build --crates))
+
 FUZZ_SECONDS ?= 10
 
 help: ## This list
@@ -24,16 +29,24 @@ run: module ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" f
 	@exec $(BUILT)/debug/sandgate run $(ARGS)
 
 build: module ## The module and the command, as shipped, side by side
-	cargo build --release --locked -p sandgate
+	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
 	@echo "built $(BUILT)/release/sandgate and libsandgate.so beside it"
 
-module: ## The module alone
-	cargo build --profile module --locked -p sandgate-filter
+module: ## The module as shipped (and the command beside it)
+	$(SHIPPED)
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
 
 test: deps apiserver-ahead lint failpoints module ## Everything CI checks
 	$(call with-envoy,cargo test --workspace --locked)
 	filter/request/fuzz/run $(FUZZ_SECONDS)
+
+image: module ## The images as OCI archives, without a container daemon; the same inputs give the same digests
+	@.ci/deps umoci:umoci skopeo:skopeo strip:binutils pip3:python3-pip
+	@envoy/image/build --built $(BUILT)/module --out $(BUILT)/image
+
+# The layers of the images as folders in $(OUT): for the Dockerfile.
+image-folders: module
+	@envoy/image/build --built $(BUILT)/module --out $(OUT) --folders
 
 scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME=transport:: for some of them)
 	$(call with-envoy,cargo test --locked -p sandgate-tests $(NAME))
@@ -80,7 +93,7 @@ deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered,
 # The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
 # name, so this one is copied away before the other is built.
 failpoints:
-	cargo build --profile module --locked -p sandgate-filter --features failpoints
+	$(SHIPPED) --features sandgate-filter/failpoints
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
 deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, curl, a browser, network namespaces. Go: see tests/apiserver/build.
@@ -120,5 +133,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build module test scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build module test image image-folders scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:

@@ -1,0 +1,1 @@
+"""The steps of `envoy/image/build`, in their order: listing, sources, layers, oci, sbom."""
