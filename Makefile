@@ -36,9 +36,10 @@ module: ## The module as shipped (and the command beside it)
 	$(SHIPPED)
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
 
-test: deps apiserver-ahead lint failpoints module ## Everything CI checks
+test: deps apiserver-ahead lint failpoints module ## Everything CI checks, the image too
 	$(call with-envoy,cargo test --workspace --locked)
 	filter/request/fuzz/run $(FUZZ_SECONDS)
+	$(MAKE) test-image
 
 image: module ## The images as OCI archives, without a container daemon; the same inputs give the same digests
 	@.ci/deps umoci:umoci skopeo:skopeo strip:binutils pip3:python3-pip
@@ -47,6 +48,10 @@ image: module ## The images as OCI archives, without a container daemon; the sam
 # The layers of the images as folders in $(OUT): for the Dockerfile.
 image-folders: module
 	@envoy/image/build --built $(BUILT)/module --out $(OUT) --folders
+
+test-image: deps image ## The main scenarios, with every Envoy and every sandgate inside the gateway's image
+	@.ci/deps bwrap:bubblewrap setpriv:util-linux nsenter:util-linux
+	$(call with-envoy,tests/image/run $(BUILT)/image $(BUILT)/module)
 
 scenarios: deps failpoints module ## The scenarios on the real Envoy alone (NAME=transport:: for some of them)
 	$(call with-envoy,cargo test --locked -p sandgate-tests $(NAME))
@@ -61,7 +66,7 @@ soak: deps module ## One gateway under churn for an hour (MINUTES=10): fails whe
 
 churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
-test scenarios churn: export SANDGATE_BIN = $(BUILT)/debug/sandgate
+test scenarios churn test-image: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 define with-envoy
 cargo build --locked -p sandgate
 apiserver="$$(tests/apiserver/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
@@ -133,5 +138,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build module test image image-folders scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use crate::{DEADLINE, eventually, locations};
+use crate::{DEADLINE, eventually, image, locations};
 
 /// What a finished command left.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(locations::cli());
     command
         .args(arguments)
-        .env("SANDGATE_ENVOY", locations::envoy())
+        .env("SANDGATE_ENVOY", locations::envoy_of_cli())
         .env("SANDGATE_MODULE", locations::module())
         .stdin(Stdio::null());
     command
@@ -49,13 +49,18 @@ impl Cli {
         let output = timeout(DEADLINE, running).await.expect("the command ends within the deadline");
         let output = output.expect("run the command");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            code: image::exit_code(output.status),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
 /// A command that runs until it is told to end. Dropping it ends it and what it started.
 pub struct Running {
     child: Child,
+    pid: u32,
     folder: TempDir,
 }
 
@@ -90,8 +95,9 @@ impl Running {
         let file = |name| File::create(folder.path().join(name)).expect("create a file");
         // What it writes goes away with it, also when it had no time to clean up.
         command.env("TMPDIR", folder.path()).stdout(file("stdout")).stderr(file("stderr"));
-        let child = command.spawn().expect("start sandgate");
-        Self { child, folder }
+        let mut child = command.spawn().expect("start sandgate");
+        let pid = image::program(&mut child);
+        Self { child, pid, folder }
     }
 
     /// Its folder.
@@ -101,7 +107,7 @@ impl Running {
 
     /// Its process ID.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// Its standard output so far.
@@ -165,19 +171,14 @@ impl Running {
     /// Waits until it has ended, and returns its exit code (`None`: ended by a signal).
     pub async fn ended(&mut self) -> Option<i32> {
         let child = &mut self.child;
-        eventually("sandgate ends", DEADLINE, async || child.try_wait().expect("ask for the child"))
-            .await
-            .code()
+        let status =
+            eventually("sandgate ends", DEADLINE, async || child.try_wait().expect("ask for the child"));
+        image::exit_code(status.await)
     }
 
     /// The processes it has started and that still run.
     pub fn children(&self) -> Vec<u32> {
-        let pid = self.pid();
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        lists
-            .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
-            .collect()
+        image::children(self.pid())
     }
 }
 
@@ -199,8 +200,7 @@ impl Drop for Running {
                 signal("KILL", pid);
             }
         }
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
+        image::end(&mut self.child, self.pid);
         if std::thread::panicking() {
             eprintln!("--- sandgate's output ---\n{}\n{}\n---", self.stdout(), self.stderr());
         }

@@ -15,6 +15,7 @@ pub mod deploy;
 mod e2b;
 mod fixture;
 mod gateway;
+pub mod image;
 pub mod kubernetes;
 mod load;
 pub mod locations;

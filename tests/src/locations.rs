@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::image;
+
 fn required(variable: &str, what: &str) -> PathBuf {
     let Some(value) = std::env::var_os(variable) else {
         panic!("{variable} is not set: it is the path of {what}; `make test` sets it");
@@ -16,8 +18,16 @@ pub fn envoy() -> PathBuf {
     required("SANDGATE_ENVOY", "the Envoy binary")
 }
 
-/// The module under test (`SANDGATE_MODULE`).
+/// Envoy as `sandgate` finds it: in the image, where that is what is tested.
+pub fn envoy_of_cli() -> PathBuf {
+    if image::root().is_some() { image::ENVOY.into() } else { envoy() }
+}
+
+/// The module under test (`SANDGATE_MODULE`, or the image's), as Envoy finds it.
 pub fn module() -> PathBuf {
+    if image::root().is_some() {
+        return image::MODULE.into();
+    }
     required("SANDGATE_MODULE", "libsandgate.so")
 }
 
@@ -51,6 +61,16 @@ pub fn chromium() -> PathBuf {
         .map(|folder| folder.join("chromium"))
         .find(|candidate| candidate.is_file())
         .expect("no chromium in PATH and SANDGATE_CHROMIUM is not set; `make test` installs it")
+}
+
+/// The folder with the archives of `make image` (`SANDGATE_IMAGE`).
+pub fn images() -> PathBuf {
+    required("SANDGATE_IMAGE", "the folder of the images, which `make test-image` builds")
+}
+
+/// The folder with the programs that are in the images (`SANDGATE_IMAGE_BUILT`).
+pub fn built_for_images() -> PathBuf {
+    required("SANDGATE_IMAGE_BUILT", "the folder of what is in the images")
 }
 
 /// The root of the repository.

