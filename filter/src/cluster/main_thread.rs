@@ -391,7 +391,7 @@ impl MainThread {
         }
         if self.book.has_closed() || !self.ends.is_empty() {
             let ends = std::mem::take(&mut self.ends);
-            self.shared.counts.ended.fetch_add(ends.len() as u64, Ordering::Relaxed);
+            self.shared.counts.ends.fetch_add(ends.len() as u64, Ordering::Relaxed);
             let number = self.shared.raise_barrier(ends);
             self.barrier = Some((now, self.book.take_closed()));
             envoy.run_on_all_workers(number);

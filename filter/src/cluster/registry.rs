@@ -27,6 +27,7 @@ pub(crate) fn status() -> Value {
             "parked": counts.parked.load(Ordering::Relaxed),
             "added": number(&counts.added),
             "removed": number(&counts.removed),
+            "endedSandboxes": number(&counts.ends),
             "ended": number(&counts.ended),
             "batches": number(&counts.batches),
             "mainThreadMicros": number(&counts.main_thread_nanos) / 1000,

@@ -106,6 +106,9 @@ pub(crate) struct Counts {
     pub(crate) parked: AtomicUsize,
     pub(crate) added: AtomicU64,
     pub(crate) removed: AtomicU64,
+    /// Sandboxes whose requests were to end.
+    pub(crate) ends: AtomicU64,
+    /// Requests that were told to. One that two clusters have to end counts where it was told first.
     pub(crate) ended: AtomicU64,
     pub(crate) batches: AtomicU64,
     pub(crate) main_thread_nanos: AtomicU64,
@@ -301,7 +304,7 @@ impl Shared {
 
     pub(crate) fn pass_barrier_as(&self, worker: WorkerId, number: u64) {
         for ends in self.orders.take(worker, number) {
-            streams::end(&ends);
+            self.counts.ended.fetch_add(streams::end(&ends), Ordering::Relaxed);
         }
         if self.orders.done(worker, number) {
             self.tell_now();

@@ -128,9 +128,9 @@ pub(crate) fn target(token: Token) -> Option<Target> {
     STREAMS.with_borrow_mut(|streams| streams.target(token))
 }
 
-/// Tells the filters of these requests to end them.
-pub(crate) fn end(ends: &[End]) {
-    STREAMS.with_borrow_mut(|streams| streams.end(ends));
+/// Tells the filters of these requests to end them, and says how many it told.
+pub(crate) fn end(ends: &[End]) -> u64 {
+    STREAMS.with_borrow_mut(|streams| streams.end(ends))
 }
 
 /// Whose requests are to end: an identity's, all of them or all but those at one address.
@@ -220,7 +220,8 @@ impl Streams {
         Some(Target { key, identity, pick, again })
     }
 
-    pub(crate) fn end(&mut self, ends: &[End]) {
+    pub(crate) fn end(&mut self, ends: &[End]) -> u64 {
+        let mut told = 0;
         for end in ends {
             let mut next = self.chain(end.identity).map_or(NONE, |chain| *chain);
             while let Some(entry) = self.entries.get_mut(next as usize) {
@@ -230,9 +231,11 @@ impl Streams {
                     && !std::mem::replace(&mut stream.ended, true)
                 {
                     stream.scheduler.commit(END);
+                    told += 1;
                 }
             }
         }
+        told
     }
 
     /// The first entry of the chain that an identity's requests are in.
@@ -366,7 +369,8 @@ mod tests {
         }
         let expected = live.iter().filter(|(identity, _)| *identity < 10).count();
         let ends: Vec<End> = (0..10).map(|identity| End::now(identity, None)).collect();
-        streams.end(&ends);
+        assert_eq!(streams.end(&ends), expected as u64);
+        assert_eq!(streams.end(&ends), 0, "nobody is told twice");
         assert_eq!(told.0.lock().expect("no panic").len(), expected);
         // What is looked at for one identity is its own and few others.
         let looked = |streams: &mut Streams, identity| {

@@ -135,6 +135,9 @@ async fn the_websockets_of_a_deleted_sandbox_are_closed() {
         assert_eq!(socket.next().await, None);
     }
     gateway.stat_is("sandgate.rq_sandbox_gone", 6).await;
+    // Requests, not sandboxes.
+    let status = gateway.cluster_status("sandbox").await;
+    assert_eq!((&status["ended"], &status["endedSandboxes"]), (&json!(6), &json!(1)), "{status}");
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ fn a_wanted_host_is_added_at_once_and_goes_with_its_sandbox() {
     world.delete("one");
     world.settle();
     assert_eq!(world.envoy.addresses(), Vec::<String>::new());
-    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 1);
+    assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn after_changes_were_missed_every_host_is_held_against_the_table() {
     }
     world.settle();
     assert_eq!(world.envoy.addresses().len(), names.len());
-    let ended = world.shared.counts.ended.load(Ordering::Relaxed);
+    let ended = world.shared.counts.ends.load(Ordering::Relaxed);
 
     world.delete("deleted");
     world.observe("paused", "paused", State::Paused, 3);
@@ -62,7 +62,7 @@ fn after_changes_were_missed_every_host_is_held_against_the_table() {
     world.settle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"], "more changes than the queue holds");
     // Of those who are gone the requests end, as the config says; of the paused and the moved they finish.
-    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), ended + 3);
+    assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), ended + 3);
 
     let told = [world.want("moved"), world.want("replaced")];
     world.settle();
@@ -160,10 +160,10 @@ fn requests_that_outlive_their_host_end_with_their_sandbox_all_the_same() {
     let in_flight = world.shared.published().get(pointer).expect("its host");
     world.observe("one", "u1", State::Paused, 1);
     world.settle();
-    assert_eq!((world.envoy.addresses().len(), world.shared.counts.ended.load(Ordering::Relaxed)), (0, 0));
+    assert_eq!((world.envoy.addresses().len(), world.shared.counts.ends.load(Ordering::Relaxed)), (0, 0));
     world.delete("one");
     world.settle();
-    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 1);
+    assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
     drop(in_flight);
     world.observe("one", "u2", State::Running, 1);
     world.delete("one");
@@ -275,7 +275,7 @@ fn a_main_thread_that_runs_while_a_sandbox_gets_another_id_ends_nothing() {
             }
         });
         world.settle();
-        assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 0, "feed {feed}");
+        assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 0, "feed {feed}");
         assert_eq!((world.envoy.addresses().len(), told.load(Ordering::Relaxed)), (1, 0), "feed {feed}");
     }
 }
@@ -379,9 +379,9 @@ fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
     }
     world.delete("one");
     world.run();
-    assert!(world.main_thread.ends.is_empty() && world.shared.counts.ended.load(Ordering::Relaxed) == 0);
+    assert!(world.main_thread.ends.is_empty() && world.shared.counts.ends.load(Ordering::Relaxed) == 0);
     world.settle();
-    assert_eq!(world.shared.counts.ended.load(Ordering::Relaxed), 1);
+    assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
 }
 
 #[test]
