@@ -1,5 +1,7 @@
 //! Envoy's admin pages, read over HTTP.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, Limited};
@@ -54,7 +56,7 @@ impl Admin {
         let exchange = async {
             let request =
                 Request::builder().method(method).uri(&url).body(Empty::new()).map_err(|e| e.to_string())?;
-            let response = self.client.request(request).await.map_err(|e| root_cause(&e))?;
+            let response = self.client.request(request).await.map_err(|e| explained(&e))?;
             let status = response.status().as_u16();
             let body =
                 Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|e| e.to_string())?;
@@ -68,10 +70,26 @@ impl Admin {
     }
 }
 
-fn root_cause(error: &dyn std::error::Error) -> String {
+/// What went wrong, and a question where nobody listens.
+fn explained(error: &(dyn Error + 'static)) -> String {
+    let cause = deepest(error);
+    match cause.downcast_ref::<io::Error>().map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => format!(
+            "{cause}: is a gateway running? `sandgate run` starts one and says where its admin pages are, which is what --admin \
+             takes"
+        ),
+        _ => cause.to_string(),
+    }
+}
+
+pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    deepest(error).to_string()
+}
+
+fn deepest<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    cause.to_string()
+    cause
 }

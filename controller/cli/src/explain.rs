@@ -20,11 +20,13 @@ use crate::routes::{RouteView, one};
 use crate::run::shipped_filter_config;
 use crate::terminal::print;
 
+mod hint;
 mod report;
 mod request;
 #[cfg(test)]
 mod tests;
 
+use hint::{hint, is_word};
 use report::{Found, Report, Verdict};
 
 type Header = (String, Vec<u8>);
@@ -39,11 +41,15 @@ pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
         Recognition::Addressed(address) => {
             let readings: Vec<Address> =
                 [address.other_reading(), Some(address)].into_iter().flatten().collect();
-            look_up(&args, observed, &readings, &headers).await?
+            let ids: Vec<&str> = readings.iter().map(Address::id).collect();
+            look_up(&args, observed, &ids, &headers).await?
         }
+        // Not a request, but perhaps a sandbox.
+        _ if is_word(&args.url) => look_up(&args, observed, &[&args.url], &headers).await?,
         _ => None,
     };
-    let report = judge(&headers, &config, steps, table.as_ref());
+    let mut report = judge(&headers, &config, steps, table.as_ref());
+    report.hint = hint(&args, &report, table.as_ref()).await?;
     let text = if args.json { report.to_json() } else { report.to_text() };
     print(&text);
     Ok(ExitCode::from(report.exit_code()))
@@ -63,7 +69,7 @@ fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
 async fn look_up(
     args: &Explain,
     observed: Option<Vec<Observation>>,
-    readings: &[Address],
+    ids: &[&str],
     headers: &[Header],
 ) -> Result<Option<Table>, Failure> {
     let (writer, reader) = RouteTable::new(Limits::default());
@@ -77,9 +83,8 @@ async fn look_up(
     } else if let Some(url) = &args.admin {
         let admin = Admin::new(url);
         // A host is not case sensitive: the gateway looks for the id in lower case too.
-        let as_sent_and_folded =
-            |reading: &Address| [reading.id().to_owned(), reading.id().to_ascii_lowercase()];
-        for id in readings.iter().flat_map(as_sent_and_folded) {
+        let as_sent_and_folded = |id: &&str| [(*id).to_owned(), id.to_ascii_lowercase()];
+        for id in ids.iter().flat_map(as_sent_and_folded) {
             if let Some(view) = one(&admin, &id).await? {
                 note = note.or(take_over(&writer, &view, headers)?);
             }

@@ -11,6 +11,8 @@ pub(super) struct Report {
     pub(super) address: Option<Address>,
     pub(super) table: Option<Found>,
     pub(super) verdict: Verdict,
+    /// What was probably meant.
+    pub(super) hint: Option<String>,
 }
 
 /// What the table says of the sandbox.
@@ -55,7 +57,7 @@ impl Found {
 
 impl Report {
     pub(super) fn new(steps: Vec<Step>) -> Self {
-        Report { steps, address: None, table: None, verdict: Verdict::Passed }
+        Report { steps, address: None, table: None, verdict: Verdict::Passed, hint: None }
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -105,6 +107,9 @@ impl Report {
             Verdict::NotAsked => "not known; ask a table with --routes FILE or --admin URL".to_owned(),
         };
         let _ = writeln!(text, "Answer:    {answer}");
+        if let Some(hint) = &self.hint {
+            let _ = writeln!(text, "Hint:      {hint}");
+        }
         text
     }
 
@@ -154,7 +159,7 @@ impl Report {
             Verdict::Passed => json!({ "outcome": "passed" }),
             Verdict::NotAsked => json!({ "outcome": "not-asked" }),
         };
-        let report = json!({ "forms": forms, "address": address, "table": table, "answer": answer });
+        let report = json!({ "forms": forms, "address": address, "table": table, "answer": answer, "hint": self.hint });
         format!("{report:#}\n")
     }
 }

@@ -87,7 +87,7 @@ async fn report(file: Option<&str>, config: &str, url: &str, given: &[&str]) -> 
             sandgate_request::recognise(headers.as_slice(), &config)
         {
             let observed = read_routes(&path).unwrap_or_else(|failure| panic!("{failure}"));
-            table = look_up(&args(url, Some(path)), Some(observed), &[address], &headers).await.unwrap();
+            table = look_up(&args(url, Some(path)), Some(observed), &[address.id()], &headers).await.unwrap();
         }
     }
     let steps = sandgate_request::explain(headers.as_slice(), &config);
