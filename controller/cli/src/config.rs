@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::failure::Failure;
 
 mod locate;
+mod mistakes;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -56,6 +57,10 @@ impl Config {
 
     /// The error begins with line and column.
     fn parse(text: &str, base: Value) -> Result<Self, String> {
+        Self::check(text, Self::sections(text)?, base).map_err(|failure| failure.to_string())
+    }
+
+    fn sections(text: &str) -> Result<Map<String, Value>, String> {
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
@@ -63,10 +68,8 @@ impl Config {
             format!("{line}:{column}: {}", message.split(" at line ").next().unwrap_or_default())
         })?;
         match value {
-            Value::Object(sections) => {
-                Self::check(text, sections, base).map_err(|failure| failure.to_string())
-            }
-            Value::Null => Self::check(text, Map::new(), base).map_err(|failure| failure.to_string()),
+            Value::Object(sections) => Ok(sections),
+            Value::Null => Ok(Map::new()),
             _ => Err(format!("1:1: expected a mapping with keys of {SECTIONS}")),
         }
     }

@@ -1,6 +1,6 @@
 //! The `sandgate` command: what a person types. `run` starts a gateway, `explain` says what it would do with a request,
-//! `routes` lists what it knows, `push` tells gateways of a route, `check` says whether one could watch a cluster, `envoy` installs
-//! the Envoy it needs. The decisions are the gateway's own code; nothing
+//! `routes` lists what it knows, `push` tells gateways of a route, `check` says whether one could watch a cluster, `validate`
+//! whether it would take a file, `probe` whether it answers, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
 //! here decides about a request.
 
 #![forbid(unsafe_code)]
@@ -15,10 +15,12 @@ mod check;
 mod config;
 mod explain;
 mod failure;
+mod probe;
 mod push;
 mod routes;
 mod run;
 mod terminal;
+mod validate;
 
 use args::{Cli, Command};
 use failure::Failure;
@@ -28,7 +30,7 @@ fn main() -> ExitCode {
     match perform(cli.command) {
         Ok(code) => code,
         Err(failure) => {
-            terminal::note(&failure.to_string());
+            terminal::error(&failure.to_string());
             failure.code()
         }
     }
@@ -50,6 +52,8 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Routes(routes) => routes::routes(routes).await,
             Command::Push(push) => push::push(&push).await,
             Command::Check(args) => check::check(args).await,
+            Command::Validate(args) => validate::validate(&args),
+            Command::Probe(args) => probe::probe(&args).await,
             Command::Envoy => run::pinned_envoy().await,
             Command::Exec(_) => unreachable!("handled above"),
         }

@@ -30,6 +30,7 @@ mod tls;
 
 pub(crate) use exec::exec;
 pub(crate) use render::shipped_filter_config;
+pub(crate) use tls::check as check_tls;
 
 use limits::Limits;
 use process::{Drain, Epoch, Launch};

@@ -40,7 +40,7 @@ const CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tl
 const HANDSHAKE: &str = "10s";
 
 /// Looks at every file of the section. A bad one is a mistake; what a person should know all the same is returned.
-pub(super) fn check(config: &Config) -> Result<Vec<String>, Failure> {
+pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
     let Some(tls) = &config.tls else { return Ok(Vec::new()) };
     let mut warnings = Vec::new();
     let mut pairs = Vec::new();

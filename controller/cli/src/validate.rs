@@ -1,0 +1,67 @@
+//! `sandgate validate`: whether `sandgate run` would take a config file and a routes file.
+//!
+//! The checks are those of `run`. There the first mistake ends the matter; here they are all looked for.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::args::Validate;
+use crate::config::Config;
+use crate::explain::routes_file_error;
+use crate::failure::Failure;
+use crate::run::{check_tls, shipped_filter_config};
+use crate::terminal::{complaint, note, print};
+
+pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
+    let mut mistakes = Vec::new();
+    let mut good = Vec::new();
+    let mut routes = args.routes.clone();
+    if let Some(path) = &args.config {
+        mistakes = Config::mistakes(path, &shipped_filter_config());
+        if let Ok(config) = Config::load(Some(path), shipped_filter_config()) {
+            match check_tls(&config) {
+                Ok(warnings) => warnings.iter().for_each(|warning| note(&format!("warning: {warning}"))),
+                Err(failure) => mistakes.push(failure.to_string()),
+            }
+            let named = config.gateway.get("routes-file").and_then(Value::as_str).map(PathBuf::from);
+            let cluster = config.gateway.contains_key("kubernetes");
+            let source = match (&routes, &named, cluster) {
+                (None, None, false) => ", but it names no source of routes: start it with --routes FILE",
+                _ => "",
+            };
+            good.push(format!("{}: ok{source}", path.display()));
+            routes = routes.or(named);
+        }
+    }
+    if let Some(path) = routes {
+        match count(&path) {
+            Ok(count) => {
+                good.push(format!(
+                    "{}: ok, {count} route{}",
+                    path.display(),
+                    if count == 1 { "" } else { "s" }
+                ));
+            }
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    if mistakes.is_empty() {
+        print(&(good.join("\n") + "\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for mistake in &mistakes {
+        complaint(mistake);
+    }
+    let count =
+        if mistakes.len() == 1 { "one mistake".to_owned() } else { format!("{} mistakes", mistakes.len()) };
+    Err(Failure::usage(format!("{count}; `sandgate run` would not start")))
+}
+
+/// How many routes a file has.
+fn count(path: &Path) -> Result<usize, String> {
+    sandgate_watch::read_routes(path)
+        .map(|routes| routes.len())
+        .map_err(|error| routes_file_error(path, &error))
+}
