@@ -44,7 +44,8 @@ impl Cli {
         Self::finish(command).await
     }
 
-    async fn finish(command: Command) -> Self {
+    /// Runs any command until it ends.
+    pub async fn finish(command: Command) -> Self {
         let running = tokio::process::Command::from(command).kill_on_drop(true).output();
         let output = timeout(DEADLINE, running).await.expect("the command ends within the deadline");
         let output = output.expect("run the command");
@@ -88,6 +89,14 @@ impl Running {
         limited.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
         limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
         Self::spawn(limited)
+    }
+
+    /// Starts another copy of the command, which has to find its module by itself.
+    pub fn start_copy(program: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).env("SANDGATE_ENVOY", locations::envoy()).env_remove("SANDGATE_MODULE");
+        command.stdin(Stdio::null());
+        Self::spawn(command)
     }
 
     fn spawn(mut command: Command) -> Self {

@@ -93,7 +93,7 @@ SIGINT and SIGTERM drain: for --drain-delay everything is served as before, then
 anew. The exit code is Envoy's; 2 if a file or an option is wrong."))]
 pub(crate) struct Run {
     /// Start two demo sandboxes and route to them
-    #[arg(long, conflicts_with = "routes")]
+    #[arg(long, conflicts_with_all = ["routes", "hot_restart"])]
     pub(crate) demo: bool,
     /// The routes file, YAML or JSON
     #[arg(long, value_name = "FILE")]

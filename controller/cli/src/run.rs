@@ -1,5 +1,6 @@
 //! `sandgate run`: find Envoy and the module, check every file, start Envoy, say how to use it, stay until it ends.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +28,7 @@ mod signals;
 mod summary;
 mod supervise;
 mod tls;
+mod waiting;
 
 pub(crate) use exec::exec;
 pub(crate) use render::shipped_filter_config;
@@ -52,6 +54,8 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         .routes
         .clone()
         .or_else(|| config.gateway.get("routes-file").and_then(Value::as_str).map(PathBuf::from));
+    let cluster = config.gateway.contains_key("kubernetes");
+    check_source(&args, routes.is_some() || cluster)?;
     let routes = match routes {
         Some(path) => Some(check_routes(&path)?),
         None => None,
@@ -86,15 +90,9 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     // The config and the demo's routes, for nobody else to read, gone when we are.
     let folder =
         TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
-    let cluster = config.gateway.contains_key("kubernetes");
-    let demo = match &routes {
-        None if !cluster && args.hot_restart => {
-            return Err(Failure::usage(
-                "--hot-restart needs routes of your own, the demo's end with this process",
-            ));
-        }
-        None if !cluster => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
-        _ => None,
+    let demo = match args.demo {
+        true => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
+        false => None,
     };
     let routes = routes.or_else(|| demo.as_ref().map(|demo| demo.routes_file.clone()));
     let secrets = folder.path().join("tls");
@@ -166,6 +164,22 @@ fn render(
     .render()
 }
 
+/// A gateway needs routes from somewhere, and the demo's are not to be taken for one's own.
+fn check_source(args: &Run, configured: bool) -> Result<(), Failure> {
+    match (args.demo, configured) {
+        (true, true) => Err(Failure::usage(
+            "--demo brings its own routes, and the config names a source of routes: leave out one of the two",
+        )),
+        // What is printed without routes is the shipped config, to be completed by hand.
+        (false, false) if !args.print_config => Err(Failure::usage(
+            "no source of routes. One of these says where they come from:\n  --demo           two demo sandboxes, to try \
+             it\n  --routes FILE    a file with the routes\n  --config FILE    a config with gateway.routes-file or \
+             gateway.kubernetes",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The file's absolute path, if a gateway could load it as it is now.
 fn check_routes(path: &Path) -> Result<PathBuf, Failure> {
     sandgate_watch::read_routes(path).map_err(|error| Failure::usage(routes_file_error(path, &error)))?;
@@ -175,14 +189,21 @@ fn check_routes(path: &Path) -> Result<PathBuf, Failure> {
 
 /// Envoy shares a port with another Envoy without a word, and dies of any other with many.
 fn check_port(option: &str, address: IpAddr, port: u16) -> Result<(), Failure> {
-    match TcpListener::bind(SocketAddr::new(address, port)) {
-        Ok(_) => Ok(()),
-        Err(error) => {
+    let address = SocketAddr::new(address, port);
+    let Err(error) = TcpListener::bind(address) else { return Ok(()) };
+    let ip = address.ip();
+    match error.kind() {
+        ErrorKind::AddrNotAvailable => Err(Failure::usage(format!(
+            "cannot listen on {ip}: this machine has no such address ({error}); choose one of its own with --address, 0.0.0.0 \
+             for all of them"
+        ))),
+        ErrorKind::PermissionDenied => {
+            let advice = format!("choose one from 1024 on with {option}, or give the right to");
+            Err(Failure::new(format!("cannot listen on {address}: {error}; {advice}")))
+        }
+        _ => {
             let advice = format!("choose another with {option}, 0 for a free one");
-            Err(Failure::new(format!(
-                "cannot listen on {}: {error}; {advice}",
-                SocketAddr::new(address, port)
-            )))
+            Err(Failure::new(format!("cannot listen on {address}: {error}; {advice}")))
         }
     }
 }
@@ -205,8 +226,8 @@ fn find_module(given: Option<&Path>) -> Result<PathBuf, Failure> {
         beside => {
             let folder = beside.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
             Err(Failure::usage(format!(
-                "no {NAME} beside this program, in {}. Build it with\n  cargo build --release -p sandgate-filter\nand name it \
-                 with --module target/release/{NAME}, or in SANDGATE_MODULE",
+                "no {NAME} beside this program, in {}. `make build` puts both into one folder; one that is elsewhere is named \
+                 with --module, or in SANDGATE_MODULE",
                 folder.display()
             )))
         }

@@ -66,7 +66,7 @@ fn what_is_wrong_with_a_file_or_an_option_ends_with_two_and_says_where() {
         (vec!["run", "--routes", &routes], format!("{routes}:3:7: routes[0].ip: expected an IPv4")),
         (vec!["run", "--config", &config], format!("{config}:2:3: filter.enable-auth: ")),
         (vec!["run", "--port", "70000"], "70000".to_owned()),
-        (vec!["run", "--module", "/no/such.so"], "no module at /no/such.so".to_owned()),
+        (vec!["run", "--demo", "--module", "/no/such.so"], "no module at /no/such.so".to_owned()),
         (vec!["run", "--log-level", "loud"], "possible values".to_owned()),
         (vec!["routes", "--state", "odd"], "possible values".to_owned()),
     ] {

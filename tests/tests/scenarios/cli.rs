@@ -52,7 +52,7 @@ pub(crate) async fn one_sandbox() -> (Sandbox, TempDir, std::path::PathBuf) {
 
 #[tokio::test]
 async fn the_three_curl_lines_it_prints_work_and_sigterm_leaves_nothing_behind() {
-    let mut running = Running::start(&["run", "--port", "0", "--admin-port", "0"]);
+    let mut running = Running::start(&["run", "--demo", "--port", "0", "--admin-port", "0"]);
     let lines = running.printed("three curl lines", curl_lines).await;
     assert_eq!(lines.len(), 3, "{lines:?}");
     for (line, name) in lines.iter().zip(["demo-a", "demo-b", "demo-a"]) {

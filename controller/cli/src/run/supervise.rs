@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::process::{Launch, Process, Ready, exit_code, exit_number};
 use super::restart::Restarts;
 use super::signals::{Asked, Orphans, Signals};
+use super::waiting::Waiting;
 use crate::failure::Failure;
 use crate::terminal::note;
 
@@ -80,6 +81,7 @@ impl Supervisor {
 
     /// Waits until the gateway serves, or has ended because it was asked to.
     pub(super) async fn until_ready(&mut self) -> Result<Started, Failure> {
+        let mut waiting = Waiting::new();
         loop {
             match self.event(STEP).await {
                 Event::Ended(status) => {
@@ -96,6 +98,9 @@ impl Supervisor {
             }
             if let Some(ready) = self.serving.ready().await {
                 return Ok(Started::Ready(ready));
+            }
+            if let Some(admin) = self.serving.admin() {
+                waiting.tell(admin).await;
             }
         }
     }
