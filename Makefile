@@ -103,7 +103,7 @@ failpoints:
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
 deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, curl, a browser, network namespaces. Go: see tests/apiserver/build.
-	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium ip:iproute2
+	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium ip:iproute2 systemd-analyze:systemd
 	@tests/e2b/install >/dev/null
 
 bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
