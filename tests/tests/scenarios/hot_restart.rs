@@ -191,7 +191,11 @@ async fn a_restart_that_is_asked_for_during_another_follows_it_and_sigterm_ends_
 
 #[tokio::test]
 async fn a_hot_restart_needs_fixed_ports_and_routes_that_outlive_it() {
-    let done = Cli::run(&["run", "--hot-restart", "--port", "0"]).await;
+    let (_demo, _folder, file) = one_sandbox().await;
+    let done = Cli::run(&["run", "--hot-restart", "--port", "0", "--routes", text(&file)]).await;
     assert_eq!(done.code, Some(2), "{}", done.stderr);
     assert!(done.stderr.contains("--port") && done.stderr.contains("--admin-port"), "{}", done.stderr);
+    let done = Cli::run(&["run", "--hot-restart", "--demo"]).await;
+    assert_eq!(done.code, Some(2), "{}", done.stderr);
+    assert!(done.stderr.contains("--demo"), "{}", done.stderr);
 }
