@@ -14,6 +14,7 @@ mod address;
 mod file;
 mod kubernetes;
 mod peer;
+pub mod pem;
 mod push;
 mod settings;
 

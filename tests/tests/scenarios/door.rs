@@ -242,7 +242,7 @@ async fn a_mistake_is_told_before_envoy_starts_and_explain_needs_no_files() {
     let run = async |section: Value| {
         let config = site.config(&section);
         // Were Envoy started, it would be the next mistake.
-        Cli::run(&["run", "--config", &config, "--envoy", "/none"]).await
+        Cli::run(&["run", "--demo", "--config", &config, "--envoy", "/none"]).await
     };
     let one = |certificate: &Value, key: &Value| json!({ "certificates": [{ "certificate": certificate, "key": key }] });
     for (section, key, words) in [

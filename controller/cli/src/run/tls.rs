@@ -15,6 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sandgate_watch::pem;
 use serde_json::{Value, json};
 
 use super::render::add;
@@ -52,7 +53,7 @@ pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
         pairs.push(pair);
     }
     if let Some(file) = &tls.client_ca {
-        files::authorities(file)
+        pem::authorities(file)
             .map_err(|reason| Failure::usage(format!("{}: {reason}", config.place("tls.client-ca"))))?;
     }
     let domains = config.filter["domains"].as_array().into_iter().flatten().filter_map(Value::as_str);

@@ -4,50 +4,23 @@
 //! what a request without one may do is the request's business. A certificate that is presented must be good, or the
 //! handshake fails.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ServerConfig};
 use webpki::EndEntityCert;
 
+use crate::pem::{authorities, certificates, private_key};
 use crate::settings::TlsFiles;
 
 const ALPN: &[u8] = b"http/1.1";
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = read(file)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(format!("{}: expected certificates in PEM", file.display())),
-    }
-}
-
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(&read(file)?)
-        .map_err(|_| format!("{}: expected a private key in PEM", file.display()))
-}
-
-fn authorities(file: &Path) -> Result<Arc<RootCertStore>, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
-    Ok(Arc::new(roots))
 }
 
 /// What the receiver serves with.

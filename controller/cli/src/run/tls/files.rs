@@ -1,15 +1,13 @@
-//! Certificates, keys and authorities as they are on disk now.
+//! Certificates and their keys as they are on disk now.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{Error, InconsistentKeys, ServerConfig};
+use sandgate_watch::pem::{certificates, private_key};
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::config::Certificate;
@@ -115,31 +113,4 @@ impl Pair {
 fn date(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     Timestamp::from_second(seconds).map_or_else(|_| "?".to_owned(), |time| time.to_string())
-}
-
-/// The authorities of a file; there is at least one.
-pub(super) fn authorities(file: &Path) -> Result<usize, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|error| format!("{}: {error}", file.display()))?;
-    }
-    Ok(roots.len())
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, String> {
-    fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let content = read(file)?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&content).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(format!("{}: expected certificates in PEM", file.display())),
-    }
-}
-
-fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(&read(file)?)
-        .map_err(|_| format!("{}: expected a private key in PEM, without a passphrase", file.display()))
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use sandgate_watch::pem;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -75,7 +76,7 @@ pub(super) fn secrets(tls: &Tls, folder: &Path) -> Vec<Secret> {
     let authorities = tls.client_ca.iter().map(|file| {
         let path = file.clone();
         let check = move || {
-            let count = files::authorities(&path)?;
+            let count = pem::authorities(&path)?.len();
             Ok(format!("loaded again: {}: the authorities of clients, {count}", path.display()))
         };
         Secret::new(vec![file.clone()], bell(folder, CLIENT_CA), Box::new(check))
