@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sandgate_tests::{
-    Cli, Client, DEADLINE, Request, Running, WebSocket, eventually, process_exists, refresh_request,
+    Cli, Client, DEADLINE, Place, Request, Running, WebSocket, eventually, process_exists, refresh_request,
 };
 use serde_json::json;
 
@@ -147,6 +147,25 @@ async fn the_push_port_takes_part_it_acknowledges_nothing_from_the_first_signal_
     let reply = get(port, refresh_request(&message(2))).await;
     assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{}", reply.text());
     assert_eq!(get(gateway, ask("team--pushed")).await.sandbox(), "demo");
+}
+
+/// It learns that Envoy serves a little later than clients do.
+#[tokio::test]
+async fn one_that_is_told_to_end_as_soon_as_it_serves_cuts_no_request() {
+    let (demo, _folder, file) = one_sandbox().await;
+    let place = Place::reserve();
+    let (ip, gateway) = (place.ip().to_string(), SocketAddr::new(place.ip(), 7788));
+    let options = ["run", "--address", &ip, "--admin-port", "0", "--routes", file.to_str().expect("text")];
+    let mut running = Running::start(&options);
+    let mut client =
+        eventually("the gateway listens", DEADLINE, async || Client::http1(gateway).await.ok()).await;
+    let held = tokio::spawn(async move { client.send(ask("default--demo").path("/slow")).await });
+    demo.holding(1).await;
+    drain(&running).await;
+    assert!(!held.is_finished());
+    demo.release(1);
+    assert_eq!(held.await.expect("no panic").expect("its answer").sandbox(), "demo");
+    assert_eq!(running.ended().await, Some(0), "{}", running.stderr());
 }
 
 #[tokio::test]

@@ -90,6 +90,10 @@ impl Supervisor {
                     return Err(Failure::with_code(exit_number(status).max(1), message));
                 }
                 Event::Asked(Asked::End) => {
+                    // It may serve since it was last asked.
+                    if self.serving.ready().await.is_some() {
+                        return Ok(Started::Ended(self.drain().await));
+                    }
                     self.send(Signal::TERM);
                     return Ok(Started::Ended(self.end().await));
                 }
