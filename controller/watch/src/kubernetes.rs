@@ -15,10 +15,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandgate_routes::{RouteWriter, Scope};
+use sandgate_follow::Access;
+use sandgate_routes::{AddressPolicy, RouteWriter, Scope};
 use tokio::task::JoinSet;
 
-use crate::AddressPolicy;
 use crate::settings::KubernetesSettings;
 
 mod backoff;
@@ -45,7 +45,7 @@ pub use probe::{Probe, ProbeError, Right, Trouble};
 use provider::Provider;
 pub use status::{KubernetesStatusReader, ListMode, ScopeState, ScopeStatus};
 
-use client::{Access, Api};
+use client::Api;
 use deadlines::Deadlines;
 use notes::Notes;
 use scope::{Hooks, ScopeTask};
@@ -91,7 +91,7 @@ struct ScopeParts {
 impl KubernetesSource {
     /// Nothing is read or asked before [`run`](Self::run).
     pub fn new(settings: &KubernetesSettings, writer: RouteWriter) -> Self {
-        Self::watching(Access::of(settings), settings.watched(), writer)
+        Self::watching(settings.access(), settings.watched(), writer)
     }
 
     fn watching(access: Access, watched: &[Watched], writer: RouteWriter) -> Self {

@@ -6,11 +6,10 @@
 //!
 //! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
 //! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. The [`Pusher`] is such a peer. Every
-//! address from outside passes one [`AddressPolicy`].
+//! address from outside passes one [`AddressPolicy`](sandgate_routes::AddressPolicy).
 
 #![forbid(unsafe_code)]
 
-mod address;
 mod file;
 mod kubernetes;
 mod peer;
@@ -18,7 +17,6 @@ pub mod pem;
 mod push;
 mod settings;
 
-pub use address::{AddressPolicy, Refused};
 pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,

@@ -5,7 +5,7 @@
 //! same object, so a push that comes late, twice or in the wrong order changes nothing.
 //!
 //! **Who is believed** is decided by [`auth`]; strangers get 401 before anything of theirs is parsed. **What is routed
-//! to** is decided by [`AddressPolicy`](crate::AddressPolicy). **How much** anyone can make the gateway do is bounded:
+//! to** is decided by [`AddressPolicy`](sandgate_routes::AddressPolicy). **How much** anyone can make the gateway do is bounded:
 //! connections (see [`connections`]), bodies, messages read at once, and the time each part of a request may take (see
 //! [`guard`]).
 
@@ -38,7 +38,6 @@ use tokio_rustls::TlsAcceptor;
 
 mod auth;
 mod batch;
-pub(crate) mod cluster;
 mod connections;
 mod framing;
 mod guard;
@@ -68,8 +67,8 @@ use reload::{LOOK, Reloaded};
 use serve::{App, Peer};
 use status::Board;
 
-use crate::AddressPolicy;
 use crate::settings::{RefreshSettings, TlsFiles};
+use sandgate_routes::AddressPolicy;
 
 /// How long requests under way may take to finish when the receiver stops.
 const DRAIN: Duration = Duration::from_millis(500);

@@ -21,7 +21,7 @@ use kubernetes::RawKubernetes;
 pub use peer::RefreshSettings;
 pub(crate) use peer::{HmacSettings, Pushed, TlsFiles, TokenReviewSettings};
 
-use crate::AddressPolicy;
+use sandgate_routes::AddressPolicy;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;

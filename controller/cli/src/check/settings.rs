@@ -1,6 +1,7 @@
 //! What to check: the `kubernetes` section of the config file, narrowed by the command line, or built from it.
 
-use sandgate_watch::{AddressPolicy, KubernetesSettings, Settings};
+use sandgate_routes::AddressPolicy;
+use sandgate_watch::{KubernetesSettings, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::args::Check;

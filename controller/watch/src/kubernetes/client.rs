@@ -6,34 +6,24 @@
 //!
 //! **Blocking work** (files, credential plugins) happens on a blocking thread.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::{BodyExt as _, Limited};
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use tokio::runtime::Handle;
+use sandgate_follow::Access;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::error::Failure;
 use super::head::Status;
 use super::timing::Timing;
-use crate::settings::KubernetesSettings;
 
 /// How much of an error's body is read.
 const MAX_ERROR_BODY: usize = 64 << 10;
-
-/// Which cluster, and as whom.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Access {
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) context: Option<String>,
-}
 
 pub(super) struct Api {
     access: Access,
@@ -145,48 +135,9 @@ impl Api {
         if let (number, Some(client)) = &*current {
             return Ok((*number, client.clone()));
         }
-        let (access, response) = (self.access.clone(), self.timing.response);
-        let made = tokio::task::spawn_blocking(move || Handle::current().block_on(access.client(response)));
-        let made = timeout(response, made).await.map_err(|_| {
-            Failure::Access(
-                "the credentials could not be read in time: is a credential plugin waiting?".to_owned(),
-            )
-        })?;
-        let client = made.map_err(|_| Failure::Access("the credentials could not be read".to_owned()))??;
+        let client = self.access.connect(self.timing.response).await?;
         current.0 += 1;
         current.1 = Some(client.clone());
         Ok((current.0, client))
-    }
-}
-
-impl Access {
-    pub(super) fn of(settings: &KubernetesSettings) -> Self {
-        Access {
-            kubeconfig: settings.kubeconfig().map(Path::to_owned),
-            context: settings.context().map(str::to_owned),
-        }
-    }
-
-    async fn client(&self, response: Duration) -> Result<Client, Failure> {
-        let mut config = self.config().await?;
-        // Our own waits are by scope, with jitter, and visible in the status.
-        config.default_retry = false;
-        config.connect_timeout = Some(response.min(Duration::from_secs(10)));
-        config.read_timeout = None;
-        Client::try_from(config).map_err(|error| Failure::client(&error))
-    }
-
-    /// What is configured; else that of the pod we run in; else what `kubectl` would use.
-    pub(super) async fn config(&self) -> Result<Config, Failure> {
-        let options = KubeConfigOptions { context: self.context.clone(), cluster: None, user: None };
-        if let Some(path) = &self.kubeconfig {
-            let failure = |error| Failure::kubeconfig(Some(path), &error);
-            let file = Kubeconfig::read_from(path).map_err(failure)?;
-            return Config::from_custom_kubeconfig(file, &options).await.map_err(failure);
-        }
-        if self.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-            return Config::incluster().map_err(|error| Failure::Access(format!("in the cluster: {error}")));
-        }
-        Config::from_kubeconfig(&options).await.map_err(|error| Failure::kubeconfig(None, &error))
     }
 }

@@ -2,12 +2,9 @@
 //! quoted only where they cannot quote a config or the output of a credential plugin.
 
 use std::error::Error as StdError;
-use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::client::AuthError;
-use kube::config::KubeconfigError;
+use sandgate_follow::{AccessError, chain};
 
 /// The longest message of a server that is passed on.
 const MAX_MESSAGE: usize = 600;
@@ -50,40 +47,9 @@ pub(super) enum Failure {
 impl Failure {
     /// The error of a body or of a request, with what caused it: the outermost text alone says next to nothing.
     pub(super) fn broken(error: &(dyn StdError + 'static)) -> Self {
-        let mut text = String::new();
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(error) = error.downcast_ref::<AuthError>() {
-                return Failure::Access(auth(error));
-            }
-            let said = error.to_string();
-            if !text.contains(&said) {
-                let _ = write!(text, "{}{said}", if text.is_empty() { "" } else { ": " });
-            }
-            next = error.source();
-        }
-        Failure::Connection(shorten(&text))
-    }
-
-    pub(super) fn kubeconfig(path: Option<&PathBuf>, error: &KubeconfigError) -> Self {
-        let what = match error {
-            // Its text shows the lines around the mistake, and one of them may be a token.
-            KubeconfigError::Parse(_) => "it is not a YAML file of the expected shape".to_owned(),
-            other => other.to_string(),
-        };
-        Failure::Access(match path {
-            Some(path) => format!("kubeconfig {}: {what}", path.display()),
-            None => format!("kubeconfig: {what}"),
-        })
-    }
-
-    pub(super) fn client(error: &kube::Error) -> Self {
-        match error {
-            kube::Error::Auth(error) => Failure::Access(auth(error)),
-            other => match Self::broken(other) {
-                Failure::Connection(text) => Failure::Access(text),
-                failure => failure,
-            },
+        match chain(error) {
+            Ok(text) => Failure::Connection(shorten(&text)),
+            Err(credentials) => Failure::Access(credentials),
         }
     }
 
@@ -128,17 +94,9 @@ impl Failure {
     }
 }
 
-fn auth(error: &AuthError) -> String {
-    match error {
-        AuthError::ReadTokenFile(error, path) => format!("token file {}: {error}", path.display()),
-        AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
-        // Not its output: that is where a plugin writes the token.
-        AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed: {}", out.status),
-        AuthError::InvalidBearerToken(_) => {
-            "the token has characters that no token has (a line break?)".to_owned()
-        }
-        AuthError::MissingCommand => "the kubeconfig's exec section names no command".to_owned(),
-        _ => "the credentials in the kubeconfig cannot be used".to_owned(),
+impl From<AccessError> for Failure {
+    fn from(error: AccessError) -> Self {
+        Failure::Access(error.to_string())
     }
 }
 

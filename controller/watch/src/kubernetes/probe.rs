@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Limited};
+use sandgate_follow::Access;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-use super::client::{Access, Api};
+use super::client::Api;
 use super::error::{Failure, shorten};
 use super::head::category;
 use super::provider::Resource;
@@ -146,7 +147,7 @@ struct ServedResource {
 impl Probe {
     /// Nothing is read or asked yet. An answer may take as long as `wait`.
     pub fn new(settings: &KubernetesSettings, wait: Duration) -> Self {
-        let access = Access::of(settings);
+        let access = settings.access();
         let timing = Timing { response: wait, list_silence: wait, ..Timing::default() };
         Probe { api: Api::new(access.clone(), timing), access }
     }
@@ -156,7 +157,8 @@ impl Probe {
     /// # Errors
     /// Where there is no such config.
     pub async fn server(&self) -> Result<String, ProbeError> {
-        Ok(self.access.config().await?.cluster_url.to_string().trim_end_matches('/').to_owned())
+        let config = self.access.config().await.map_err(Failure::from)?;
+        Ok(config.cluster_url.to_string().trim_end_matches('/').to_owned())
     }
 
     /// The API server's version, as in `v1.34.1`.

@@ -21,7 +21,7 @@ use super::head::Head;
 use super::notes::Notes;
 use super::provider::{Projection, Provider};
 use super::status::StatusCell;
-use crate::AddressPolicy;
+use sandgate_routes::AddressPolicy;
 
 pub(super) struct Sink {
     pub(super) provider: Arc<dyn Provider>,

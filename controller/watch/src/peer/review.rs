@@ -16,17 +16,20 @@ use std::time::Duration;
 
 use kube::Client;
 use ring::digest;
+use sandgate_follow::Access;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::cluster::connect;
 use super::status::Rarely;
 use crate::settings::TokenReviewSettings;
 use sources::Sources;
 
 mod sources;
+
+/// How long it may take to read the credentials for the API server.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Questions to the API server at a time.
 const QUESTIONS: usize = 8;
@@ -129,9 +132,10 @@ impl Reviewer {
 
     async fn ask(&self, token: &str) -> Result<bool, String> {
         let client = {
-            let (kubeconfig, context) =
-                (self.settings.kubeconfig.as_deref(), self.settings.context.as_deref());
-            self.client.get_or_try_init(|| connect(kubeconfig, context)).await?
+            let (kubeconfig, context) = (self.settings.kubeconfig.clone(), self.settings.context.clone());
+            let access = Access { kubeconfig, context };
+            let connected = self.client.get_or_try_init(|| access.connect(CONNECT));
+            connected.await.map_err(|error| error.to_string())?
         };
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1",

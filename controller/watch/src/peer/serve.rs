@@ -38,8 +38,8 @@ use super::connections::Seat;
 use super::guard::{Patience, Phase};
 use super::message::{Meaning, RouteMessage};
 use super::status::{Board, Counter, Rarely};
-use crate::AddressPolicy;
 use crate::settings::Pushed;
+use sandgate_routes::AddressPolicy;
 
 /// The largest message.
 pub(crate) const MAX_MESSAGE: usize = 1 << 20;

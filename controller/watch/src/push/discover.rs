@@ -5,13 +5,17 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::Client;
+use sandgate_follow::Access;
 use serde::Deserialize;
 use tokio::net::lookup_host;
 
 use super::PeerAddress;
-use crate::peer::cluster;
+
+/// How long it may take to read the credentials for the API server.
+const CONNECT: Duration = Duration::from_secs(10);
 
 /// Where to find the peers.
 #[derive(Clone, Debug)]
@@ -68,7 +72,11 @@ impl Discovery {
             Peers::Service { namespace, name, port, secure, kubeconfig } => {
                 let client = match &self.client {
                     Some(client) => client,
-                    None => self.client.insert(cluster::connect(kubeconfig.as_deref(), None).await?),
+                    None => {
+                        let access = Access { kubeconfig: kubeconfig.clone(), context: None };
+                        let made = access.connect(CONNECT).await.map_err(|error| error.to_string())?;
+                        self.client.insert(made)
+                    }
                 };
                 let path = format!(
                     "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandgate_follow::Access;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -26,6 +27,11 @@ pub struct KubernetesSettings {
 }
 
 impl KubernetesSettings {
+    /// Which cluster, and as whom.
+    pub fn access(&self) -> Access {
+        Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+
     /// The kubeconfig; without one it is the pod's own access, or what `kubectl` would use.
     pub fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref()

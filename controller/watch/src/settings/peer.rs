@@ -12,11 +12,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{KubernetesSettings, SettingsError, given, in_range};
-use crate::AddressPolicy;
 use crate::file::PROVIDER;
 use crate::kubernetes::Watched;
 use crate::kubernetes::provider::Provider;
 use crate::kubernetes::providers::built_in;
+use sandgate_routes::AddressPolicy;
 
 #[cfg(test)]
 mod tests;

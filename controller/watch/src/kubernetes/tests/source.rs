@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sandgate_follow::Access;
 use sandgate_routes::{Clash, Clock, Limits, ObjectKey, Observation, Route, RouteReader, RouteTable, State};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
 use super::server::{Server, eventually};
-use crate::kubernetes::client::Access;
 use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
 use crate::kubernetes::timing::Timing;
 use crate::kubernetes::{KubernetesSource, KubernetesStatusReader, ScopeStatus, Watched};

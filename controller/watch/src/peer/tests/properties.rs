@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use sandgate_routes::{Limits, Outcome, RouteTable};
 use serde_json::{Map, Value, json};
 
-use crate::AddressPolicy;
 use crate::peer::message::{Meaning, RouteMessage};
+use sandgate_routes::AddressPolicy;
 
 /// Values that are nearly right.
 fn value() -> impl Strategy<Value = Value> {

@@ -16,8 +16,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::Observation;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use sandgate_routes::Observation;
 
 mod carried;
 

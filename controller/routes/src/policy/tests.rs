@@ -3,6 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
 use super::AddressPolicy;
+use crate::{Clash, ObjectKey, Observation, State};
 
 fn policy(ranges: &[&str]) -> AddressPolicy {
     AddressPolicy::new(ranges.iter().map(|range| range.parse().unwrap()))
@@ -113,14 +114,31 @@ fn with_ranges_only_what_is_in_one_is_admitted() {
 
 #[test]
 fn what_is_screened_keeps_an_admitted_address_and_loses_another() {
-    use crate::parse_routes;
-    let version = "1".parse().unwrap();
-    let file = br#"{"routes":[{"name":"good","ip":"10.0.0.1"},{"name":"bad","ip":"169.254.169.254"}]}"#;
-    let mut observed = parse_routes(file, crate::Format::Json, &version).unwrap();
-    let refused: Vec<Option<IpAddr>> =
-        observed.iter_mut().map(|o| AddressPolicy::default().screen(o).map(|refused| refused.ip)).collect();
-    assert_eq!(refused, [None, Some("169.254.169.254".parse().unwrap())]);
-    assert_eq!((observed[0].ip, observed[1].ip), (Some("10.0.0.1".parse().unwrap()), None));
+    let screened = |ip: &str| {
+        let mut observed = observation(ip.parse().unwrap());
+        let refused = AddressPolicy::default().screen(&mut observed).map(|refused| refused.ip.to_string());
+        (observed.ip.map(|ip| ip.to_string()), refused)
+    };
+    assert_eq!(screened("10.0.0.1"), (Some("10.0.0.1".to_owned()), None));
+    assert_eq!(screened("169.254.169.254"), (None, Some("169.254.169.254".to_owned())));
+}
+
+fn observation(ip: IpAddr) -> Observation {
+    Observation {
+        key: ObjectKey::new("p", "n", "box").unwrap(),
+        id: "n--box".to_owned(),
+        own_id: true,
+        uid: "uid".to_owned(),
+        owner: String::new(),
+        state: State::Running,
+        version: "1".parse().unwrap(),
+        ip: Some(ip),
+        ip_is_claimed: false,
+        created: None,
+        token: None,
+        require_traffic_auth: false,
+        clash: Clash::default(),
+    }
 }
 
 /// Every way to put an IPv4 address into an IPv6 one. `rest` fills what the form leaves free.

@@ -1,0 +1,149 @@
+//! Which cluster, and as whom: the one place where a Kubernetes client is made.
+//!
+//! No text here contains a credential. Errors of the client library are quoted only where they cannot quote a config or
+//! the output of a credential plugin.
+
+use std::error::Error as StdError;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use kube::client::AuthError;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// The longest time to open a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Where the credentials come from: the named kubeconfig, if one is named; else those of the pod that this process runs
+/// in; else what `kubectl` would use. A context by name is one of a kubeconfig, so it leaves the pod's out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The kubeconfig to read.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; none is its current one.
+    pub context: Option<String>,
+}
+
+/// Why no client could be made. A retry reads the files anew and helps once they are right.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A kubeconfig that is missing, unreadable or wrong.
+    #[error("kubeconfig{}: {reason}", in_file(.path))]
+    Kubeconfig {
+        /// The file, if one was named.
+        path: Option<PathBuf>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The pod's own credentials.
+    #[error("in the cluster: {0}")]
+    InCluster(String),
+    /// A token, a certificate or a credential plugin.
+    #[error("{0}")]
+    Credentials(String),
+    /// A credential plugin that does not end.
+    #[error("the credentials could not be read in time: is a credential plugin waiting?")]
+    Slow,
+}
+
+fn in_file(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default()
+}
+
+impl Access {
+    /// Makes a client from what the files say now. Files are read and plugins run on a blocking thread; `wait` is how
+    /// long that may take.
+    ///
+    /// The client does not retry by itself: who asks decides when to ask again, and says so in its status.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub async fn connect(&self, wait: Duration) -> Result<Client, AccessError> {
+        let access = self.clone();
+        let made = spawn_blocking(move || Handle::current().block_on(access.client(wait)));
+        match timeout(wait, made).await {
+            Ok(Ok(made)) => made,
+            Ok(Err(_)) => Err(AccessError::Credentials("the credentials could not be read".to_owned())),
+            Err(_) => Err(AccessError::Slow),
+        }
+    }
+
+    async fn client(&self, wait: Duration) -> Result<Client, AccessError> {
+        let mut config = self.config().await?;
+        config.default_retry = false;
+        config.connect_timeout = Some(wait.min(CONNECT));
+        config.read_timeout = None;
+        Client::try_from(config).map_err(|error| AccessError::Credentials(client(&error)))
+    }
+
+    /// The config that a client is made of: where the API server is, and the credentials.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub async fn config(&self) -> Result<Config, AccessError> {
+        let options = KubeConfigOptions { context: self.context.clone(), cluster: None, user: None };
+        if let Some(path) = &self.kubeconfig {
+            let wrong = |error| wrong_kubeconfig(Some(path), &error);
+            let file = Kubeconfig::read_from(path).map_err(wrong)?;
+            return Config::from_custom_kubeconfig(file, &options).await.map_err(wrong);
+        }
+        if self.context.is_none() && std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+            return Config::incluster().map_err(|error| AccessError::InCluster(error.to_string()));
+        }
+        Config::from_kubeconfig(&options).await.map_err(|error| wrong_kubeconfig(None, &error))
+    }
+}
+
+fn wrong_kubeconfig(path: Option<&PathBuf>, error: &KubeconfigError) -> AccessError {
+    let reason = match error {
+        // Its text shows the lines around the mistake, and one of them may be a token.
+        KubeconfigError::Parse(_) => "it is not a YAML file of the expected shape".to_owned(),
+        other => other.to_string(),
+    };
+    AccessError::Kubeconfig { path: path.cloned(), reason }
+}
+
+fn client(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(error) => auth(error),
+        other => chain(other).unwrap_or_else(|credentials| credentials),
+    }
+}
+
+/// An error with what caused it, each text once: the outermost alone says next to nothing. `Err` is what is wrong with
+/// the credentials, where that is the cause.
+pub fn chain(error: &(dyn StdError + 'static)) -> Result<String, String> {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<AuthError>() {
+            return Err(auth(error));
+        }
+        let said = error.to_string();
+        if !text.contains(&said) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&said);
+        }
+        next = error.source();
+    }
+    Ok(text)
+}
+
+fn auth(error: &AuthError) -> String {
+    match error {
+        AuthError::ReadTokenFile(error, path) => format!("token file {}: {error}", path.display()),
+        AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
+        // Not its output: that is where a plugin writes the token.
+        AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed: {}", out.status),
+        AuthError::InvalidBearerToken(_) => {
+            "the token has characters that no token has (a line break?)".to_owned()
+        }
+        AuthError::MissingCommand => "the kubeconfig's exec section names no command".to_owned(),
+        _ => "the credentials in the kubeconfig cannot be used".to_owned(),
+    }
+}

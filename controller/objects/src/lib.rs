@@ -1,0 +1,3 @@
+//! What a custom resource means.
+
+#![forbid(unsafe_code)]

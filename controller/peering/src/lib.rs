@@ -1,0 +1,3 @@
+//! The wire between managers and gateways.
+
+#![forbid(unsafe_code)]
