@@ -169,7 +169,7 @@ fn the_proxies_run_envoy_of_our_image_as_the_account_that_has_the_rights() {
     let envoy = &pod["containers"][0];
     // Found by PATH: `envoy/image` puts it into /usr/local/bin.
     assert_eq!((&envoy["name"], &envoy["command"]), (&json!("envoy"), &json!(["envoy"])));
-    assert_eq!(envoy["image"], "registry.example.com/sandgate/gateway:0.1.0");
+    assert_eq!(envoy["image"], "registry.example.com/sandgate/gateway:0.2.0");
     let account =
         (pod["serviceAccountName"].as_str(), made.value["deployment"]["metadata"]["namespace"].as_str());
     let binding = &objects(&fs::read_to_string(recipe().join("rbac.yaml")).expect("the rights"))[0];
