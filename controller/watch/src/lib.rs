@@ -21,8 +21,6 @@ pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,
 };
-pub use kubernetes::provider::{Projection, Provider, Resource, Unreadable};
-pub use kubernetes::providers::{ProviderConfig, ProviderError, RawProvider, Strict};
 pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,
@@ -33,5 +31,8 @@ pub use peer::{
 pub use push::{
     Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,
     Pusher, Ticket,
+};
+pub use sandgate_objects::{
+    Projection, Provider, ProviderConfig, ProviderError, RawProvider, Resource, Strict, Unreadable,
 };
 pub use settings::{KubernetesSettings, RefreshSettings, Settings, SettingsError};

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{SettingsError, given, selector, wrong};
 use crate::kubernetes::Watched;
-use crate::kubernetes::providers::ProviderConfig;
+use sandgate_objects::ProviderConfig;
 
 const SECTION: &str = "kubernetes";
 const MAX_OPEN_AFTER_SECONDS: u64 = 24 * 3600;

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use super::{KubernetesSettings, SettingsError, given, in_range};
 use crate::file::PROVIDER;
 use crate::kubernetes::Watched;
-use crate::kubernetes::provider::Provider;
-use crate::kubernetes::providers::built_in;
+use sandgate_objects::Provider;
+use sandgate_objects::built_in;
 use sandgate_routes::AddressPolicy;
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, now};
-use crate::kubernetes::provider::Provider;
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, now};
+use crate::provider::Provider;
 
-pub(in super::super) fn provider() -> Box<dyn Provider> {
+pub(crate) fn provider() -> Box<dyn Provider> {
     super::provider(Clash::default())
 }
 
 /// A claimed sandbox that serves.
-pub(in super::super) fn running() -> Object {
+pub(crate) fn running() -> Object {
     Object::new()
         .with(&["spec", "paused"], false)
         .with(&["status", "phase"], "Running")
@@ -17,7 +17,7 @@ pub(in super::super) fn running() -> Object {
         .condition("Ready", "True", "PodReady")
 }
 
-pub(in super::super) trait Kruise {
+pub(crate) trait Kruise {
     fn phase(self, phase: &str) -> Self;
     fn paused(self) -> Self;
     fn not_ready(self) -> Self;

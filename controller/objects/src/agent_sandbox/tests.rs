@@ -1,21 +1,21 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
-use crate::kubernetes::provider::Provider;
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
+use crate::provider::Provider;
 
 fn provider() -> Box<dyn Provider> {
     super::provider(Clash::default())
 }
 
-pub(in super::super) fn running() -> Object {
+pub(crate) fn running() -> Object {
     Object::new()
         .with(&["spec", "operatingMode"], "Running")
         .with(&["status", "podIPs"], vec!["10.1.2.3", "fd00::1"])
         .condition("Ready", "True", "DependenciesReady")
 }
 
-pub(in super::super) trait Sig {
+pub(crate) trait Sig {
     fn suspended(self) -> Self;
     fn not_ready(self, reason: &str) -> Self;
     fn without_address(self) -> Self;

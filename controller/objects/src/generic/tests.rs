@@ -4,8 +4,8 @@ mod fields;
 
 use serde_json::{Value, json};
 
-use super::super::config::{ProviderConfig, ProviderError};
-use crate::kubernetes::provider::Provider;
+use crate::config::{ProviderConfig, ProviderError};
+use crate::provider::Provider;
 
 /// Parses and builds, with every error in the words of a [`ProviderError`].
 fn build(config: &Value) -> Result<Box<dyn Provider>, ProviderError> {

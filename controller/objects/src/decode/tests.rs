@@ -3,9 +3,9 @@
 use sandgate_routes::State;
 use serde_json::{Value, json};
 
-use super::super::fixture::{Object, now};
-use super::super::openkruise::tests::{provider, running};
-use crate::kubernetes::provider::Unreadable;
+use crate::fixture::{Object, now};
+use crate::openkruise::tests::{provider, running};
+use crate::provider::Unreadable;
 
 const TOKEN: &str = "agents.kruise.io/runtime-access-token";
 

@@ -15,7 +15,7 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Segment, Track};
 
-use crate::kubernetes::provider::Unreadable;
+use crate::provider::Unreadable;
 
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,12 @@ const MAX_KEPT: usize = 16;
 const MAX_PATH: usize = 256;
 
 /// Reads an object's needed fields.
-pub(super) fn decode<'de, T: Default + Deserialize<'de>>(object: &'de [u8]) -> Result<T, Unreadable> {
+pub(crate) fn decode<'de, T: Default + Deserialize<'de>>(object: &'de [u8]) -> Result<T, Unreadable> {
     decode_with(object, || Whole(PhantomData))
 }
 
 /// Reads an object with a seed, which is made anew where the object has to be read twice.
-pub(super) fn decode_with<'de, S: DeserializeSeed<'de>>(
+pub(crate) fn decode_with<'de, S: DeserializeSeed<'de>>(
     object: &'de [u8],
     seed: impl Fn() -> S,
 ) -> Result<S::Value, Unreadable> {
@@ -87,7 +87,7 @@ fn path(path: &serde_path_to_error::Path) -> String {
 }
 
 /// Whether a key needs no quotes in a path.
-pub(super) fn is_plain(key: &str) -> bool {
+pub(crate) fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
@@ -130,7 +130,7 @@ fn kind_of(word: &str) -> &'static str {
 
 /// A text of an object.
 #[derive(Debug)]
-pub(super) struct Text<'a>(Cow<'a, str>);
+pub(crate) struct Text<'a>(Cow<'a, str>);
 
 impl Deref for Text<'_> {
     type Target = str;
@@ -148,7 +148,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 struct TextVisitor;
 
-pub(super) fn bounded<E: serde::de::Error>(text: &str) -> Result<&str, E> {
+pub(crate) fn bounded<E: serde::de::Error>(text: &str) -> Result<&str, E> {
     if text.len() > MAX_TEXT {
         return Err(E::custom(format_args!("expected at most {MAX_TEXT} bytes, found {}", text.len())));
     }
@@ -173,7 +173,7 @@ impl<'de> Visitor<'de> for TextVisitor {
 
 /// A part of an object, or the default where it is missing or null. What `derive` makes would also take a list of the
 /// fields in order.
-pub(super) fn object<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     deserializer.deserialize_option(Object(PhantomData))
@@ -202,12 +202,12 @@ impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Object<T> {
 }
 
 /// An element of a list that is kept, or not.
-pub(super) trait Keep {
+pub(crate) trait Keep {
     fn keep(&self) -> bool;
 }
 
 /// The first elements of a list that are worth keeping; a list of any length costs no more than those.
-pub(super) fn kept<'de, D: Deserializer<'de>, T: Keep + Deserialize<'de>>(
+pub(crate) fn kept<'de, D: Deserializer<'de>, T: Keep + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_option(List(PhantomData))

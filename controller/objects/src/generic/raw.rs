@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::super::config::Strict;
 use super::path::{FieldPath, MAX_PATH, PATTERN};
+use crate::config::Strict;
 
 /// Integers up to this are exact wherever JSON is read.
 const MAX_NUMBER: i64 = 1 << 53;
@@ -20,27 +20,27 @@ const MAX_VALUES: usize = 64;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub(in super::super) struct RawResource {
+pub(crate) struct RawResource {
     /// The API group.
-    pub(super) group: String,
+    pub(crate) group: String,
     /// The version of the group.
-    pub(super) version: String,
+    pub(crate) version: String,
     /// The kind.
-    pub(super) kind: String,
+    pub(crate) kind: String,
     /// The name in URLs.
-    pub(super) plural: String,
+    pub(crate) plural: String,
 }
 
 /// A state and when an object is in it.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-pub(in super::super) struct RawRule {
+pub(crate) struct RawRule {
     /// What must all hold.
     #[schemars(length(min = 1, max = 16))]
-    pub(super) when: Vec<Strict<RawCondition>>,
+    pub(crate) when: Vec<Strict<RawCondition>>,
     /// The state.
-    pub(super) state: RawState,
+    pub(crate) state: RawState,
 }
 
 /// A field and one test of it. A field that is missing, null or an empty text is absent.
@@ -50,29 +50,29 @@ pub(in super::super) struct RawRule {
     { "required": ["equals"] }, { "required": ["in"] }, { "required": ["exists"] }, { "required": ["absent"] },
     { "required": ["at-least"] }
 ]))]
-pub(in super::super) struct RawCondition {
+pub(crate) struct RawCondition {
     /// The field.
-    pub(super) path: RawPath,
+    pub(crate) path: RawPath,
     /// It has this value.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Scalar")]
-    pub(super) equals: Option<Scalar>,
+    pub(crate) equals: Option<Scalar>,
     /// It has one of these values, all of one type.
     #[serde(default, rename = "in", deserialize_with = "given")]
     #[schemars(with = "Vec<Scalar>", length(min = 1, max = MAX_VALUES))]
-    pub(super) one_of: Option<Vec<Scalar>>,
+    pub(crate) one_of: Option<Vec<Scalar>>,
     /// It is there.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "True")]
-    pub(super) exists: Option<True>,
+    pub(crate) exists: Option<True>,
     /// It is not there.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "True")]
-    pub(super) absent: Option<True>,
+    pub(crate) absent: Option<True>,
     /// It is a number of at least this.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "i64", range(min = -MAX_NUMBER, max = MAX_NUMBER))]
-    pub(super) at_least: Option<i64>,
+    pub(crate) at_least: Option<i64>,
 }
 
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
@@ -81,7 +81,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Res
 
 impl RawCondition {
     /// The tests given, each as it would be taken.
-    pub(super) fn tests(self) -> Vec<Test> {
+    pub(crate) fn tests(self) -> Vec<Test> {
         let Self { path: _, equals, one_of, exists, absent, at_least } = self;
         let values = equals.map(|value| vec![value]).into_iter().chain(one_of).map(Test::OneOf);
         let presence = exists.map(|True| Test::Exists).into_iter().chain(absent.map(|True| Test::Absent));
@@ -91,7 +91,7 @@ impl RawCondition {
 
 /// What is asked of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Test {
+pub(crate) enum Test {
     OneOf(Vec<Scalar>),
     Exists,
     Absent,
@@ -100,7 +100,7 @@ pub(super) enum Test {
 
 impl Test {
     /// Whether whatever passes this test passes the other.
-    pub(super) fn implies(&self, other: &Self) -> bool {
+    pub(crate) fn implies(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::OneOf(these), Self::OneOf(those)) => these.iter().all(|value| those.contains(value)),
             (Self::OneOf(these), Self::AtLeast(least)) => {
@@ -114,7 +114,7 @@ impl Test {
     }
 
     /// Whether nothing can pass both.
-    pub(super) fn excludes(&self, other: &Self) -> bool {
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, other) | (other, Self::Absent) => *other != Self::Absent,
             (Self::OneOf(these), Self::OneOf(those)) => !these.iter().any(|value| those.contains(value)),
@@ -128,23 +128,23 @@ impl Test {
 
 /// A state, by its name.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct RawState(pub(super) State);
+pub(crate) struct RawState(pub(crate) State);
 
 /// One path.
 #[derive(Clone, Debug)]
-pub(in super::super) struct RawPath(pub(super) FieldPath);
+pub(crate) struct RawPath(pub(crate) FieldPath);
 
 /// One path, or several of which the first that is not empty counts.
 #[derive(Clone, Debug)]
-pub(in super::super) struct RawPaths(pub(super) Vec<FieldPath>);
+pub(crate) struct RawPaths(pub(crate) Vec<FieldPath>);
 
 /// The value true, the only one that makes sense.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct True;
+pub(crate) struct True;
 
 /// A value to compare with.
 #[derive(Clone, Debug, PartialEq)]
-pub(in super::super) enum Scalar {
+pub(crate) enum Scalar {
     Text(String),
     Bool(bool),
     Number(i64),

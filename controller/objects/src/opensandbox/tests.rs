@@ -1,8 +1,8 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
-use crate::kubernetes::provider::Provider;
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
+use crate::provider::Provider;
 
 fn provider() -> Box<dyn Provider> {
     super::provider(Clash::default())
@@ -10,7 +10,7 @@ fn provider() -> Box<dyn Provider> {
 
 const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
 
-pub(in super::super) fn running() -> Object {
+pub(crate) fn running() -> Object {
     Object::new()
         .with(&["status", "phase"], "Succeed")
         .with(&["status", "ready"], 1)

@@ -22,15 +22,15 @@ use sandgate_routes::{Clash, State, TokenKind};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::decode::{Text, decode, object};
-use super::observe::{Findings, Metadata, SECURE_ACCESS, address, id, is_past, secure_access, time};
-use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+use crate::decode::{Text, decode, object};
+use crate::observe::{Findings, Metadata, SECURE_ACCESS, address, id, is_past, secure_access, time};
+use crate::provider::{Projection, Provider, Resource, Unreadable};
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 /// The provider's name.
-pub(super) const NAME: &str = "opensandbox";
+pub(crate) const NAME: &str = "opensandbox";
 
 const ENDPOINTS: &str = r#"metadata.annotations["sandbox.opensandbox.io/endpoints"]"#;
 
@@ -39,7 +39,7 @@ struct OpenSandbox {
     clash: Clash,
 }
 
-pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
+pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(OpenSandbox {
         clash,
         resource: Resource {
@@ -148,7 +148,7 @@ impl BatchSandbox<'_> {
 }
 
 /// The first text of a JSON list in a text that is not empty: `["", "10.0.0.1"]`.
-pub(super) fn first_of_json_list(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
+pub(crate) fn first_of_json_list(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
     match text {
         None | Some("") => Ok(None),
         Some(text) => serde_json::from_str::<FirstText>(text)

@@ -5,24 +5,24 @@ use std::time::{Duration, SystemTime};
 use sandgate_routes::{MAX_TOKEN, State, TokenKind};
 use serde_json::{Value, json};
 
-use crate::kubernetes::provider::{Projection, Provider, Unreadable};
+use crate::provider::{Projection, Provider, Unreadable};
 
 /// The time of every test: 2026-11-16T06:00:00Z.
-pub(super) fn now() -> SystemTime {
+pub(crate) fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_808_800)
 }
 
-pub(super) const BEFORE_NOW: &str = "2026-11-16T05:59:59.999Z";
-pub(super) const NOW: &str = "2026-11-16T07:00:00+01:00";
-pub(super) const IN_AN_HOUR: &str = "2026-11-16T07:00:00Z";
+pub(crate) const BEFORE_NOW: &str = "2026-11-16T05:59:59.999Z";
+pub(crate) const NOW: &str = "2026-11-16T07:00:00+01:00";
+pub(crate) const IN_AN_HOUR: &str = "2026-11-16T07:00:00Z";
 
 /// An object of some kind.
 #[derive(Clone, Debug)]
-pub(super) struct Object(pub(super) Value);
+pub(crate) struct Object(pub(crate) Value);
 
 impl Object {
     /// What every object has: `team-a/demo`, version 41.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(json!({
             "metadata": {
                 "name": "demo",
@@ -34,7 +34,7 @@ impl Object {
     }
 
     /// Sets a field, and makes the objects on the way to it.
-    pub(super) fn with(mut self, path: &[&str], value: impl Into<Value>) -> Self {
+    pub(crate) fn with(mut self, path: &[&str], value: impl Into<Value>) -> Self {
         let mut at = &mut self.0;
         for key in path {
             if !at.is_object() {
@@ -46,20 +46,20 @@ impl Object {
         self
     }
 
-    pub(super) fn label(self, key: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn label(self, key: &str, value: impl Into<Value>) -> Self {
         self.with(&["metadata", "labels", key], value)
     }
 
-    pub(super) fn annotation(self, key: &str, value: impl Into<Value>) -> Self {
+    pub(crate) fn annotation(self, key: &str, value: impl Into<Value>) -> Self {
         self.with(&["metadata", "annotations", key], value)
     }
 
-    pub(super) fn deleting(self) -> Self {
+    pub(crate) fn deleting(self) -> Self {
         self.with(&["metadata", "deletionTimestamp"], BEFORE_NOW)
     }
 
     /// Adds a condition of the status.
-    pub(super) fn condition(mut self, kind: &str, status: &str, reason: &str) -> Self {
+    pub(crate) fn condition(mut self, kind: &str, status: &str, reason: &str) -> Self {
         let list = self.0.pointer("/status/conditions").and_then(Value::as_array).cloned();
         let mut list = list.unwrap_or_default();
         list.push(json!({ "type": kind, "status": status, "reason": reason }));
@@ -67,15 +67,15 @@ impl Object {
         self
     }
 
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
 
-    pub(super) fn seen_by(&self, provider: &dyn Provider) -> Result<Projection, Unreadable> {
+    pub(crate) fn seen_by(&self, provider: &dyn Provider) -> Result<Projection, Unreadable> {
         provider.project(&self.bytes(), now())
     }
 
-    pub(super) fn state(&self, provider: &dyn Provider) -> State {
+    pub(crate) fn state(&self, provider: &dyn Provider) -> State {
         match self.seen_by(provider) {
             Ok(projection) => projection.observation.state,
             Err(error) => panic!("{error} in {}", self.0),
@@ -84,7 +84,7 @@ impl Object {
 }
 
 /// That a provider reads OpenSandbox's secure access as OpenSandbox does.
-pub(super) fn assert_reads_secure_access(running: &Object, provider: &dyn Provider) {
+pub(crate) fn assert_reads_secure_access(running: &Object, provider: &dyn Provider) {
     const KEY: &str = "opensandbox.io/secure-access-token";
     let token =
         |text: &str| running.clone().annotation(KEY, text).seen_by(provider).unwrap().observation.token;

@@ -10,11 +10,11 @@ use sandgate_routes::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::decode::{Keep, Text, object};
-use crate::kubernetes::provider::{Projection, Unreadable};
+use crate::decode::{Keep, Text, object};
+use crate::provider::{Projection, Unreadable};
 
 /// Where OpenSandbox puts the token of its secure access, on the objects of either provider that it works with.
-pub(super) const SECURE_ACCESS: &str = r#"metadata.annotations["opensandbox.io/secure-access-token"]"#;
+pub(crate) const SECURE_ACCESS: &str = r#"metadata.annotations["opensandbox.io/secure-access-token"]"#;
 
 /// An address that is said and is none of one machine, on its way from [`address`] to [`Head::projection`]: the object is
 /// known and not routed to, as it is when its address is outside the pod ranges.
@@ -26,7 +26,7 @@ const MAX_TIME: usize = 64;
 /// An object's metadata: what every provider needs, and of labels, annotations and owners what this one asks for.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Metadata<'a, L = IgnoredAny, A = IgnoredAny, O = IgnoredAny> {
+pub(crate) struct Metadata<'a, L = IgnoredAny, A = IgnoredAny, O = IgnoredAny> {
     #[serde(borrow)]
     name: Option<Text<'a>>,
     #[serde(borrow)]
@@ -40,14 +40,14 @@ pub(super) struct Metadata<'a, L = IgnoredAny, A = IgnoredAny, O = IgnoredAny> {
     #[serde(borrow)]
     deletion_timestamp: Option<Text<'a>>,
     #[serde(deserialize_with = "object", bound(deserialize = "L: Default + Deserialize<'de>"))]
-    pub(super) labels: L,
+    pub(crate) labels: L,
     #[serde(deserialize_with = "object", bound(deserialize = "A: Default + Deserialize<'de>"))]
-    pub(super) annotations: A,
-    pub(super) owner_references: O,
+    pub(crate) annotations: A,
+    pub(crate) owner_references: O,
 }
 
 impl<L, A, O> Metadata<'_, L, A, O> {
-    pub(super) fn head(&self) -> Result<Head<'_>, Unreadable> {
+    pub(crate) fn head(&self) -> Result<Head<'_>, Unreadable> {
         let namespace = self.namespace.as_deref().filter(|text| !text.is_empty());
         Head {
             namespace: namespace.ok_or_else(|| Unreadable::new("metadata.namespace", "missing"))?,
@@ -63,37 +63,37 @@ impl<L, A, O> Metadata<'_, L, A, O> {
 
 /// Which object it is and when it was so.
 #[derive(Clone, Copy)]
-pub(super) struct Head<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) name: &'a str,
-    pub(super) uid: &'a str,
-    pub(super) version: &'a str,
+pub(crate) struct Head<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) version: &'a str,
     /// When it was made, in seconds since 1970.
-    pub(super) created: Option<u64>,
+    pub(crate) created: Option<u64>,
     /// Whether it is being deleted.
-    pub(super) deleting: bool,
+    pub(crate) deleting: bool,
 }
 
 /// What a provider makes of an object, besides its head.
-pub(super) struct Findings {
-    pub(super) id: String,
+pub(crate) struct Findings {
+    pub(crate) id: String,
     /// Whether the ID comes from the object's own name.
-    pub(super) own_id: bool,
-    pub(super) owner: String,
-    pub(super) state: State,
-    pub(super) ip: Option<IpAddr>,
+    pub(crate) own_id: bool,
+    pub(crate) owner: String,
+    pub(crate) state: State,
+    pub(crate) ip: Option<IpAddr>,
     /// Whether the address is the word of the object's owner.
-    pub(super) ip_is_claimed: bool,
-    pub(super) token: Option<Secret>,
-    pub(super) require_traffic_auth: bool,
+    pub(crate) ip_is_claimed: bool,
+    pub(crate) token: Option<Secret>,
+    pub(crate) require_traffic_auth: bool,
     /// What becomes of an ID that two objects claim.
-    pub(super) clash: Clash,
+    pub(crate) clash: Clash,
     /// When it ends by itself, whether that is past or to come.
-    pub(super) ends: Option<SystemTime>,
+    pub(crate) ends: Option<SystemTime>,
 }
 
 impl Head<'_> {
-    pub(super) fn checked(self) -> Result<Self, Unreadable> {
+    pub(crate) fn checked(self) -> Result<Self, Unreadable> {
         if self.uid.is_empty() || self.uid.len() > MAX_UID || has_control(self.uid) {
             let reason = format!("expected 1 to {MAX_UID} bytes without control characters");
             return Err(Unreadable::new("metadata.uid", reason));
@@ -102,7 +102,7 @@ impl Head<'_> {
     }
 
     /// `namespace--name`; the name alone for an object that has no namespace.
-    pub(super) fn default_id(self) -> Result<String, Unreadable> {
+    pub(crate) fn default_id(self) -> Result<String, Unreadable> {
         let id = match self.namespace {
             "" => self.name.to_owned(),
             namespace => format!("{namespace}--{}", self.name),
@@ -116,11 +116,11 @@ impl Head<'_> {
     }
 
     /// Whether a label says no more than the name does.
-    pub(super) fn has_own_id(self, id: &str) -> bool {
+    pub(crate) fn has_own_id(self, id: &str) -> bool {
         self.default_id().is_ok_and(|own| own == id)
     }
 
-    pub(super) fn projection(
+    pub(crate) fn projection(
         self,
         provider: &str,
         mut findings: Findings,
@@ -169,7 +169,7 @@ fn has_control(text: &str) -> bool {
 }
 
 /// A lookup ID; nothing if the text is empty.
-pub(super) fn id(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
+pub(crate) fn id(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
     match text {
         None | Some("") => Ok(None),
         Some(text) if is_valid_id(text.as_bytes()) => Ok(Some(text.to_owned())),
@@ -181,7 +181,7 @@ pub(super) fn id(path: &str, text: Option<&str>) -> Result<Option<String>, Unrea
 }
 
 /// An access token; nothing if the text is empty.
-pub(super) fn token(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
+pub(crate) fn token(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
     match text {
         None | Some("") => Ok(None),
         Some(text) if text.len() <= MAX_TOKEN => Ok(Some(Secret::new(text))),
@@ -191,7 +191,7 @@ pub(super) fn token(path: &str, text: Option<&str>) -> Result<Option<Secret>, Un
 
 /// A token of OpenSandbox's secure access, without white space at either end, as OpenSandbox reads it. Nothing if no more
 /// is left: such a sandbox is not closed.
-pub(super) fn secure_access(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
+pub(crate) fn secure_access(path: &str, text: Option<&str>) -> Result<Option<Secret>, Unreadable> {
     match text.map_or("", str::trim) {
         "" => Ok(None),
         text if text.len() <= MAX_TOKEN => Ok(Some(Secret::secure_access(text))),
@@ -200,7 +200,7 @@ pub(super) fn secure_access(path: &str, text: Option<&str>) -> Result<Option<Sec
 }
 
 /// An owner, which may be empty.
-pub(super) fn owner(path: &str, text: Option<&str>) -> Result<String, Unreadable> {
+pub(crate) fn owner(path: &str, text: Option<&str>) -> Result<String, Unreadable> {
     let text = text.unwrap_or_default();
     if text.len() > MAX_OWNER || has_control(text) {
         let reason = format!("expected at most {MAX_OWNER} bytes without control characters");
@@ -211,7 +211,7 @@ pub(super) fn owner(path: &str, text: Option<&str>) -> Result<String, Unreadable
 
 /// The address of one machine; nothing if the text is empty. A text that is none becomes [`NOWHERE`].
 #[expect(clippy::unnecessary_wraps, reason = "every field is read by a function of this shape")]
-pub(super) fn address(_path: &str, text: Option<&str>) -> Result<Option<IpAddr>, Unreadable> {
+pub(crate) fn address(_path: &str, text: Option<&str>) -> Result<Option<IpAddr>, Unreadable> {
     let read = |text: &str| {
         let ip = text.parse::<IpAddr>().ok();
         ip.filter(|ip| !ip.is_unspecified() && !ip.is_multicast()).unwrap_or(NOWHERE)
@@ -220,7 +220,7 @@ pub(super) fn address(_path: &str, text: Option<&str>) -> Result<Option<IpAddr>,
 }
 
 /// A date-time of RFC 3339; nothing if the text is empty.
-pub(super) fn time(path: &str, text: Option<&str>) -> Result<Option<SystemTime>, Unreadable> {
+pub(crate) fn time(path: &str, text: Option<&str>) -> Result<Option<SystemTime>, Unreadable> {
     match text {
         None | Some("") => Ok(None),
         Some(text) if text.len() <= MAX_TIME => match text.parse::<jiff::Timestamp>() {
@@ -232,20 +232,20 @@ pub(super) fn time(path: &str, text: Option<&str>) -> Result<Option<SystemTime>,
 }
 
 /// What `metadata.creationTimestamp` says, in seconds since 1970: it ranks the objects that claim one ID.
-pub(super) fn created(text: Option<&str>) -> Result<Option<u64>, Unreadable> {
+pub(crate) fn created(text: Option<&str>) -> Result<Option<u64>, Unreadable> {
     let time = time("metadata.creationTimestamp", text)?;
     Ok(time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).map(|since| since.as_secs()))
 }
 
 /// Whether an object that ends at a time has ended.
-pub(super) fn is_past(ends: Option<SystemTime>, now: SystemTime) -> bool {
+pub(crate) fn is_past(ends: Option<SystemTime>, now: SystemTime) -> bool {
     ends.is_some_and(|ends| now > ends)
 }
 
 /// A condition of a status.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Condition<'a> {
+pub(crate) struct Condition<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Text<'a>>,
     #[serde(borrow)]
@@ -262,12 +262,12 @@ impl Keep for Condition<'_> {
 }
 
 /// Whether the condition of that kind is there and true.
-pub(super) fn is_true(conditions: &[Condition<'_>], kind: &str) -> bool {
+pub(crate) fn is_true(conditions: &[Condition<'_>], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|condition| condition.status.as_deref() == Some("True"))
 }
 
 /// Why the condition of that kind is as it is.
-pub(super) fn reason_of<'a>(conditions: &'a [Condition<'_>], kind: &str) -> &'a str {
+pub(crate) fn reason_of<'a>(conditions: &'a [Condition<'_>], kind: &str) -> &'a str {
     find(conditions, kind).and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
 }
 

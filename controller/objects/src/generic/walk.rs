@@ -10,13 +10,13 @@ use std::fmt;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor};
 
-use super::super::decode::{bounded, decode_with};
 use super::path::{FieldPath, Step};
-use crate::kubernetes::provider::Unreadable;
+use crate::decode::{bounded, decode_with};
+use crate::provider::Unreadable;
 
 /// What stands at the end of a path.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Found<'a> {
+pub(crate) enum Found<'a> {
     /// Nothing, or null.
     #[default]
     Missing,
@@ -29,7 +29,7 @@ pub(super) enum Found<'a> {
 
 /// The tree of paths.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     nodes: Vec<Node>,
     slots: usize,
 }
@@ -52,12 +52,12 @@ struct Filter {
 }
 
 impl Plan {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { nodes: vec![Node::default()], slots: 0 }
     }
 
     /// Takes a path into the tree. The slot is the place of its value in what [`Plan::read`] returns.
-    pub(super) fn add(&mut self, path: &FieldPath) -> usize {
+    pub(crate) fn add(&mut self, path: &FieldPath) -> usize {
         let mut at = 0;
         for step in path.steps() {
             at = match step {
@@ -111,7 +111,7 @@ impl Plan {
     }
 
     /// The values at the paths, by slot.
-    pub(super) fn read<'de>(&self, object: &'de [u8]) -> Result<Vec<Found<'de>>, Unreadable> {
+    pub(crate) fn read<'de>(&self, object: &'de [u8]) -> Result<Vec<Found<'de>>, Unreadable> {
         decode_with(object, || Root(self))
     }
 

@@ -1,8 +1,8 @@
 use sandgate_routes::State;
 use serde_json::{Value, json};
 
-use super::super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
 use super::{build, smallest, with};
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, now};
 
 fn up() -> Object {
     Object::new().with(&["status"], json!({ "up": true, "ip": "10.0.0.1" }))

@@ -5,16 +5,16 @@
 
 use std::fmt;
 
-use super::super::decode::is_plain;
+use crate::decode::is_plain;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) const MAX_PATH: usize = 512;
-pub(super) const MAX_STEPS: usize = 16;
+pub(crate) const MAX_PATH: usize = 512;
+pub(crate) const MAX_STEPS: usize = 16;
 
 /// What [`FieldPath::parse`] takes, for the schema.
-pub(super) const PATTERN: &str = concat!(
+pub(crate) const PATTERN: &str = concat!(
     r#"^([A-Za-z0-9_-]+|\["[^"\\]+"\])"#,
     r#"(\.[A-Za-z0-9_-]+|\["[^"\\]+"\]|\[(0|[1-9][0-9]{0,2})\]"#,
     r#"|\[[A-Za-z0-9_-]+=([A-Za-z0-9._/-]+|"[^"\\]*")(,[A-Za-z0-9_-]+=([A-Za-z0-9._/-]+|"[^"\\]*"))*\]"#,
@@ -22,7 +22,7 @@ pub(super) const PATTERN: &str = concat!(
 );
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Key(String),
     Index(usize),
     Where(Vec<(String, String)>),
@@ -30,7 +30,7 @@ pub(super) enum Step {
 
 /// A checked path, and how it was written.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct FieldPath {
+pub(crate) struct FieldPath {
     text: String,
     steps: Vec<Step>,
 }
@@ -42,15 +42,15 @@ impl fmt::Debug for FieldPath {
 }
 
 impl FieldPath {
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    pub(super) fn steps(&self) -> &[Step] {
+    pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() || text.len() > MAX_PATH {
             return Err("expected a path of 1 to 512 bytes");
         }

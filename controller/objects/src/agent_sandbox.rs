@@ -22,24 +22,24 @@ use std::time::SystemTime;
 use sandgate_routes::{Clash, State, TokenKind};
 use serde::Deserialize;
 
-use super::decode::{Keep, Text, decode, kept, object};
-use super::observe::{
+use crate::decode::{Keep, Text, decode, kept, object};
+use crate::observe::{
     Condition, Findings, Metadata, SECURE_ACCESS, address, is_past, is_true, reason_of, secure_access, time,
 };
-use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+use crate::provider::{Projection, Provider, Resource, Unreadable};
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 /// The provider's name.
-pub(super) const NAME: &str = "agent-sandbox";
+pub(crate) const NAME: &str = "agent-sandbox";
 
 struct AgentSandbox {
     resource: Resource,
     clash: Clash,
 }
 
-pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
+pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(AgentSandbox {
         clash,
         resource: Resource {

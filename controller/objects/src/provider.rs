@@ -80,7 +80,8 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    pub(crate) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+    /// Names a field and what is wrong with it. Neither text may quote the field's value.
+    pub fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { path: path.into(), reason: reason.into() }
     }
 }

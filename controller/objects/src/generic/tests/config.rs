@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use super::super::super::config::ProviderConfig;
 use super::{build, smallest, with};
+use crate::config::ProviderConfig;
 
 fn rule(when: impl Into<Value>, state: &str) -> Value {
     json!({ "when": when.into(), "state": state })

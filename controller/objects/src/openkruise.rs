@@ -19,15 +19,15 @@ use std::time::SystemTime;
 use sandgate_routes::{Clash, State};
 use serde::Deserialize;
 
-use super::decode::{Keep, Text, decode, kept, object};
-use super::observe::{Condition, Findings, Metadata, address, id, is_past, is_true, owner, time, token};
-use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+use crate::decode::{Keep, Text, decode, kept, object};
+use crate::observe::{Condition, Findings, Metadata, address, id, is_past, is_true, owner, time, token};
+use crate::provider::{Projection, Provider, Resource, Unreadable};
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 /// The provider's name.
-pub(super) const NAME: &str = "openkruise";
+pub(crate) const NAME: &str = "openkruise";
 
 const SANDBOX_ID: &str = r#"metadata.labels["agents.kruise.io/sandbox-id"]"#;
 const TOKEN: &str = r#"metadata.annotations["agents.kruise.io/runtime-access-token"]"#;
@@ -39,7 +39,7 @@ struct OpenKruise {
     clash: Clash,
 }
 
-pub(super) fn provider(clash: Clash) -> Box<dyn Provider> {
+pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
     Box::new(OpenKruise {
         clash,
         resource: Resource {

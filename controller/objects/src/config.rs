@@ -12,8 +12,9 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::generic::{Generic, RawCondition, RawPaths, RawResource, RawRule, RawState};
-use super::{BUILT_IN, Provider};
+use crate::BUILT_IN;
+use crate::generic::{Generic, RawCondition, RawPaths, RawResource, RawRule, RawState};
+use crate::provider::Provider;
 
 /// Why a provider's config was refused: the key within it and what was expected. Trying again does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,7 +27,7 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    pub(super) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { key: key.into(), reason: reason.into() }
     }
 }
@@ -49,7 +50,7 @@ pub type ProviderConfig = Strict<RawProvider>;
 ))]
 pub struct RawProvider {
     /// Which provider reads the objects.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// The namespaces to watch; all of them where none is named.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<String>")]
@@ -62,12 +63,12 @@ pub struct RawProvider {
     /// `namespace--name` before an ID by label, then the older object. `refuse` serves none while there are two.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawClash", extend("default" = "rank"))]
-    pub(super) clash: Option<RawClash>,
+    pub(crate) clash: Option<RawClash>,
     /// Dangerous. Serve objects whose address their owner writes (opensandbox; generic with an `ip` outside of `status`)
     /// though no `pod-ranges` are given: whoever may write one leads its ID to any private address that the gateway reaches.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "bool", extend("default" = false))]
-    pub(super) any_address: Option<bool>,
+    pub(crate) any_address: Option<bool>,
     /// Generic only: the provider's name in object keys, logs and metrics.
     #[serde(default, deserialize_with = "given")]
     #[schemars(
@@ -75,44 +76,44 @@ pub struct RawProvider {
         length(min = 1, max = 63),
         regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     )]
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Generic only: the resource to watch.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawResource")]
-    pub(super) resource: Option<Strict<RawResource>>,
+    pub(crate) resource: Option<Strict<RawResource>>,
     /// Generic only: what gives the ID; `namespace--name` where that is missing or empty.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
-    pub(super) id: Option<RawPaths>,
+    pub(crate) id: Option<RawPaths>,
     /// Generic only: what gives the pod's address.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
-    pub(super) ip: Option<RawPaths>,
+    pub(crate) ip: Option<RawPaths>,
     /// Generic only: what gives the access token.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
-    pub(super) token: Option<RawPaths>,
+    pub(crate) token: Option<RawPaths>,
     /// Generic only: what gives the owner.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
-    pub(super) owner: Option<RawPaths>,
+    pub(crate) owner: Option<RawPaths>,
     /// Generic only: when a client must present a traffic JWT.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawCondition")]
-    pub(super) traffic_auth: Option<Strict<RawCondition>>,
+    pub(crate) traffic_auth: Option<Strict<RawCondition>>,
     /// Generic only: what gives the date-time from which the object is dead.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
-    pub(super) dead_at: Option<RawPaths>,
+    pub(crate) dead_at: Option<RawPaths>,
     /// Generic only: the rules that give the state, of which the first that matches counts. An object that is being
     /// deleted, or past `dead-at`, is dead before any of them; a running one without an address is creating.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<RawRule>", length(min = 1, max = 64))]
-    pub(super) states: Option<Vec<Strict<RawRule>>>,
+    pub(crate) states: Option<Vec<Strict<RawRule>>>,
     /// Generic only: the state where no rule matches.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawState")]
-    pub(super) default_state: Option<RawState>,
+    pub(crate) default_state: Option<RawState>,
 }
 
 const GENERIC: &str = "generic";
@@ -121,7 +122,7 @@ const GENERIC: &str = "generic";
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub(super) enum RawClash {
+pub(crate) enum RawClash {
     #[default]
     Rank,
     Refuse,
@@ -192,7 +193,7 @@ impl Strict<RawProvider> {
 
 /// The name of a provider, or `generic`.
 #[derive(Clone, Debug)]
-pub(super) struct Kind(String);
+pub(crate) struct Kind(String);
 
 fn kinds() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name).chain([GENERIC])

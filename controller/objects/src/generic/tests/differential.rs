@@ -3,10 +3,10 @@
 use sandgate_routes::Clash;
 use serde_json::{Value, json};
 
-use super::super::super::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object};
-use super::super::super::{agent_sandbox, openkruise};
 use super::build;
-use crate::kubernetes::provider::Provider;
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object};
+use crate::provider::Provider;
+use crate::{agent_sandbox, openkruise};
 
 fn kruise() -> Box<dyn Provider> {
     let phase = |phases: Value| json!({ "path": "status.phase", "in": phases });

@@ -8,11 +8,10 @@ use std::time::SystemTime;
 
 use sandgate_routes::{Clash, Secret, State};
 
-use super::BUILT_IN;
-use super::config::{ProviderError, RawProvider, Strict};
-use super::observe::{Findings, Head, address, created, id, is_past, owner, time, token};
-use crate::file::PROVIDER as FILE;
-use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
+use crate::BUILT_IN;
+use crate::config::{ProviderError, RawProvider, Strict};
+use crate::observe::{Findings, Head, address, created, id, is_past, owner, time, token};
+use crate::provider::{Projection, Provider, Resource, Unreadable};
 
 mod path;
 mod raw;
@@ -22,11 +21,11 @@ mod walk;
 mod tests;
 
 use path::FieldPath;
-pub(super) use raw::{RawCondition, RawPaths, RawResource, RawRule, RawState};
+pub(crate) use raw::{RawCondition, RawPaths, RawResource, RawRule, RawState};
 use raw::{Scalar, Test};
 use walk::{Found, Plan};
 
-pub(super) struct Generic {
+pub(crate) struct Generic {
     name: String,
     resource: Resource,
     plan: Plan,
@@ -61,6 +60,9 @@ struct Rule {
     state: State,
 }
 
+/// The provider name of the routes file.
+const FILE: &str = "file";
+
 const HEAD: [&str; 6] = [
     "metadata.namespace",
     "metadata.name",
@@ -71,7 +73,7 @@ const HEAD: [&str; 6] = [
 ];
 
 impl Generic {
-    pub(super) fn build(raw: RawProvider) -> Result<Self, ProviderError> {
+    pub(crate) fn build(raw: RawProvider) -> Result<Self, ProviderError> {
         let name = raw.name.ok_or_else(|| missing("name"))?;
         check_name(&name)?;
         let Strict(resource) = raw.resource.ok_or_else(|| missing("resource"))?;
