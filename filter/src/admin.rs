@@ -15,10 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{abi, panics};
 use sandgate_routes::{Filter, Route, State, TokenKind};
-use sandgate_watch::{ListMode, RefreshStatus, ScopeStatus};
+use sandgate_watch::{Gateway, ListMode, RefreshStatus, ScopeStatus, ThreadStatus};
 use serde_json::{Value, json};
 
-use crate::gateway::{Gateway, ThreadStatus};
 use jobs::Fetched;
 pub(crate) use jobs::Jobs;
 
@@ -63,7 +62,7 @@ pub(crate) fn respond(
             Ok(true) => {
                 let mut status = status(gateway);
                 let made = jobs.make(move || {
-                    status["digest"] = gateway.reader.digest().into();
+                    status["digest"] = gateway.reader().digest().into();
                     ok(&status)
                 });
                 fetched(path, made)
@@ -101,7 +100,7 @@ fn routes(gateway: &'static Gateway, jobs: &Jobs, query: &str) -> (u32, String) 
         Err(message) => return error(400, format_args!("{message}")),
     };
     if let Some(id) = query.id {
-        return match gateway.reader.get(&id) {
+        return match gateway.reader().get(&id) {
             Some(route) => ok(&render(&route)),
             None => error(404, format_args!("no route has the id {id:?}")),
         };
@@ -110,14 +109,14 @@ fn routes(gateway: &'static Gateway, jobs: &Jobs, query: &str) -> (u32, String) 
         let made = jobs.make(move || {
             let displaced = gateway.displaced(query.limit);
             let routes: Vec<Value> = displaced.iter().map(|route| render(route)).collect();
-            ok(&json!({ "routes": routes, "next": null, "total": gateway.reader.counts().displaced }))
+            ok(&json!({ "routes": routes, "next": null, "total": gateway.reader().counts().displaced }))
         });
         return fetched(ROUTES, made);
     }
     let made = jobs.make(move || {
-        let page = gateway.reader.page(&query.filter, query.after.as_deref(), query.limit);
+        let page = gateway.reader().page(&query.filter, query.after.as_deref(), query.limit);
         let routes: Vec<Value> = page.routes.iter().map(|route| render(route)).collect();
-        let counts = gateway.reader.counts();
+        let counts = gateway.reader().counts();
         let (total, displaced) = (counts.routes, counts.displaced);
         ok(&json!({ "routes": routes, "next": page.next, "total": total, "displaced": displaced }))
     });
@@ -209,11 +208,11 @@ fn parse_status(query: &str) -> Result<bool, String> {
 }
 
 fn status(gateway: &Gateway) -> Value {
-    let counts = gateway.reader.counts();
+    let counts = gateway.reader().counts();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "abi": abi_version(),
-        "ready": gateway.reader.is_ready(),
+        "ready": gateway.reader().is_ready(),
         "routes": {
             "total": counts.routes,
             "creating": counts.in_state(State::Creating),
@@ -235,11 +234,11 @@ fn status(gateway: &Gateway) -> Value {
             "tombstonesDropped": counts.tombstones_dropped,
         },
         "sources": sources(gateway),
-        "refresh": gateway.refresh_status().map(|status| refresh(&status, gateway.pushes_up())),
+        "refresh": gateway.refresh_status().map(|status| refresh(&status, gateway.receiver_up())),
         "clusters": crate::cluster::status(),
         "threads": gateway.threads().iter().map(thread).collect::<Vec<_>>(),
         "panics": panics(),
-        "uptimeSeconds": gateway.made.elapsed().as_secs(),
+        "uptimeSeconds": gateway.age().as_secs(),
     })
 }
 

@@ -22,10 +22,10 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer,
     envoy_log_error, envoy_log_info, envoy_log_warn,
 };
-use sandgate_watch::Settings;
+use sandgate_watch::{Gateway, Settings};
 
 use crate::admin;
-use crate::gateway::Gateway;
+use crate::gateway;
 use gauges::Gauges;
 use voice::Voice;
 
@@ -62,7 +62,7 @@ pub(crate) fn new_config(
             return None;
         }
     };
-    match Gateway::install(&settings) {
+    match gateway::install(&settings) {
         Ok(gateway) => Some(Box::new(Config {
             gateway,
             gauges,
@@ -72,8 +72,8 @@ pub(crate) fn new_config(
             open: AtomicBool::new(false),
             voice: Arc::new(Voice::of_this_process()),
         })),
-        Err(message) => {
-            envoy_log_error!("sandgate: bootstrap config: {message}");
+        Err(error) => {
+            envoy_log_error!("sandgate: bootstrap config: {error}");
             None
         }
     }
@@ -121,7 +121,7 @@ impl BootstrapExtensionConfig for Config {
         timer: &dyn EnvoyBootstrapExtensionTimer,
     ) {
         self.arm(timer);
-        self.gateway.look();
+        self.gateway.supervise();
         self.update(envoy);
     }
 
@@ -139,15 +139,15 @@ impl BootstrapExtensionConfig for Config {
 impl Config {
     fn arm(&self, timer: &dyn EnvoyBootstrapExtensionTimer) {
         // The listeners open on time.
-        let overdue = self.gateway.overdue_in().filter(|left| !left.is_zero());
-        timer.enable(overdue.map_or(LOOK, |left| left.min(LOOK)));
+        let wait = self.gateway.opens_in().filter(|left| !left.is_zero());
+        timer.enable(wait.map_or(LOOK, |left| left.min(LOOK)));
     }
 
     /// Brings the metrics up to date, and lets Envoy open its listeners when they may be open.
     fn update(&self, envoy: &dyn EnvoyBootstrapExtensionConfig) {
         self.gauges.set(envoy, self.gateway, self.voice.speaks());
         if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
-            if !self.gateway.reader.is_ready() {
+            if !self.gateway.reader().is_ready() {
                 envoy_log_warn!(
                     "sandgate: the listeners open before every first list is in: requests to sandboxes get 503 until then"
                 );

@@ -85,8 +85,9 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
 };
 use sandgate_request::UpstreamConfig;
 use sandgate_routes::{Capability, Route, Service, verdict};
+use sandgate_watch::Gateway;
 
-use crate::gateway::{self, Gateway};
+use crate::gateway;
 use main_thread::MainThread;
 use process::Process;
 use worker::{Balancer, Idle};
@@ -143,7 +144,7 @@ impl ClusterConfig for Config {
     fn new_cluster(&self, envoy: &dyn EnvoyCluster) -> Box<dyn Cluster> {
         let name = envoy.get_cluster_name();
         let process = Process::current();
-        let (config, reader) = (self.config.clone(), self.gateway.reader.clone());
+        let (config, reader) = (self.config.clone(), self.gateway.reader().clone());
         let (shared, wants) = Shared::new(name.as_slice(), config, reader, process);
         // Subscribed before the table is first read, so nothing is missed.
         let mut changes = self.gateway.subscribe(FEED, main_thread::cares(process));

@@ -29,8 +29,10 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
 };
 use sandgate_request::{Address, FilterConfig, Headers, Refusal, Trouble, preferred_media, reply};
 
+use sandgate_watch::Gateway;
+
 use crate::cluster::{self, Answer, Token};
-use crate::gateway::{self, Gateway};
+use crate::gateway;
 
 mod failure;
 mod forward;

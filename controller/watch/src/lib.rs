@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod file;
+mod gateway;
 mod kubernetes;
 mod peer;
 pub mod pem;
@@ -21,6 +22,7 @@ pub use file::{
     FileError, FileSource, FileStatus, FileStatusReader, Format, MAX_BYTES, MAX_ROUTES, PROVIDER,
     parse_routes, read_routes, routes_file_schema,
 };
+pub use gateway::{Gateway, ThreadStatus};
 pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,

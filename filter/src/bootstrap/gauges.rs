@@ -2,12 +2,11 @@
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId, panics};
 use sandgate_routes::State;
-use sandgate_watch::{KubernetesStatusReader, ScopeStatus};
+use sandgate_watch::{Gateway, KubernetesStatusReader, ScopeStatus};
 
 use super::counter::Counter;
 use super::pushes::PushMetrics;
 use crate::cluster;
-use crate::gateway::Gateway;
 
 /// Where gauges are set.
 pub(super) struct Board<'a> {
@@ -86,11 +85,11 @@ impl Gauges {
     /// are those of the process, and Envoy adds them up.
     pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway, speaks: bool) {
         let board = Board { envoy, speaks };
-        let counts = gateway.reader.counts();
+        let counts = gateway.reader().counts();
         let threads = gateway.threads();
         let (hosts, held) = cluster::in_use();
         for (gauge, value) in [
-            (self.ready, u64::from(gateway.reader.is_ready())),
+            (self.ready, u64::from(gateway.reader().is_ready())),
             (self.routes, counts.routes),
             (self.running, counts.in_state(State::Running)),
             (self.tombstones, counts.tombstones),
@@ -108,7 +107,7 @@ impl Gauges {
             gauges.set(&board, status, gateway.sources_up());
         }
         if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
-            metrics.set(&board, &status, gateway.pushes_up());
+            metrics.set(&board, &status, gateway.receiver_up());
         }
     }
 }

@@ -51,7 +51,7 @@ impl Filter {
             envoy.get_request_header_value("x-sandgate-failpoint").is_none(),
             "failpoint: panic in the request hook"
         );
-        let reader = &shared.gateway.reader;
+        let reader = shared.gateway.reader();
         let address = match self.address.get() {
             Some(address) => address,
             None => match recognise(&RequestHeaders(envoy), &shared.config) {
@@ -103,7 +103,7 @@ impl Filter {
 
     /// Refuses an address that is wrong. What a gateway adds to a request can make it so, and then it is a circle.
     fn misaddressed<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, refusal: Refusal) -> Outcome {
-        let looped = has_passed(envoy, &self.shared.gateway.reader.pin());
+        let looped = has_passed(envoy, &self.shared.gateway.reader().pin());
         self.answer(envoy, if looped { Refusal::Upstream(Trouble::Loop) } else { refusal }, None)
     }
 

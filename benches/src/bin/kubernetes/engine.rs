@@ -1,47 +1,45 @@
-//! What the bench starts itself as: the watch alone with its table, or a table alone. Each tells its parent on standard output
-//! what happens, and ends when its standard input does.
+//! The processes that the bench starts of itself: a gateway without Envoy, or a table alone. Each writes its progress to
+//! standard output and ends when its standard input does.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
-use sandgate_routes::{
-    Clash, Limits, ObjectKey, Observation, RouteTable, RouteWriter, Scope, State, Version,
-};
-use sandgate_watch::{KubernetesSettings, KubernetesSource, Settings};
+use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Scope, State, Version};
+use sandgate_watch::{Gateway, Settings};
 use serde_json::json;
 
-/// The watch of one namespace, as a gateway is configured.
-pub(crate) fn settings(kubeconfig: &Path, namespace: &str) -> KubernetesSettings {
+/// How long a first list may take.
+const READY: Duration = Duration::from_secs(300);
+
+/// A gateway that watches one namespace, without Envoy.
+pub(crate) fn gateway(kubeconfig: &Path, namespace: &str) -> Gateway {
     let provider = json!({ "kind": "openkruise", "namespaces": [namespace] });
     let settings = json!({ "kubernetes": { "kubeconfig": kubeconfig, "providers": [provider] } });
-    let settings = Settings::parse(settings.to_string().as_bytes()).expect("settings");
-    settings.kubernetes().expect("a cluster").clone()
+    Gateway::new(&Settings::parse(settings.to_string().as_bytes()).expect("settings"))
 }
 
-/// Runs the watch on a thread of its own with a runtime of one thread, as the gateway does.
-pub(crate) fn watch(
-    settings: KubernetesSettings,
-    writer: RouteWriter,
-    ready: impl Fn() + Send + Sync + 'static,
-) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let run = move || {
-        let source = KubernetesSource::new(&settings, writer).on_first_lists(ready);
-        runtime.block_on(source.run());
-    };
-    thread::Builder::new().name("sandgate".to_owned()).spawn(run).expect("a thread");
+/// Starts the gateway's threads and waits for the first list.
+pub(crate) fn wait_until_ready(gateway: &Gateway) {
+    let (announce, announced) = mpsc::channel();
+    gateway.start(move || announce.send(()).unwrap_or_default()).expect("the gateway's threads");
+    let deadline = Instant::now() + READY;
+    while !gateway.reader().is_ready() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        announced.recv_timeout(left).expect("the first list within five minutes");
+    }
 }
 
 pub(crate) fn run(kubeconfig: &Path, namespace: &str) -> ExitCode {
-    let (writer, _reader) = RouteTable::new(Limits::default());
-    let settings = settings(kubeconfig, namespace);
+    let gateway = gateway(kubeconfig, namespace);
     say("started");
     until_told();
-    watch(settings, writer, || say("ready"));
+    wait_until_ready(&gateway);
+    say("ready");
     until_the_end()
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use sandgate_benches::record::Record;
 use sandgate_benches::stats::percentile;
-use sandgate_routes::{Limits, Notice, RouteTable};
+use sandgate_routes::Notice;
 use sandgate_tests::kubernetes::{ApiServer, Kind};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -75,17 +75,15 @@ fn millis(end: Instant, start: Instant) -> f64 {
     (after - before) * 1000.0
 }
 
-/// The watch under test, in this process; waits for its first list. Gives the moment of each change.
+/// The gateway under test, without Envoy, in this process; waits for its first list. Gives the moment of each change.
 fn serve(fleet: &Fleet) -> mpsc::Receiver<Stamp> {
-    let (writer, _reader) = RouteTable::new(Limits::default());
-    let mut changes = writer.subscribe(FEED);
-    let (ready, is_ready) = mpsc::channel();
-    engine::watch(engine::settings(&fleet.kubeconfig, &fleet.namespace), writer, move || {
-        let _ = ready.send(());
-    });
-    is_ready.recv_timeout(Duration::from_secs(300)).expect("the first list within five minutes");
+    let gateway = engine::gateway(&fleet.kubeconfig, &fleet.namespace);
+    let mut changes = gateway.subscribe(FEED, |_, _| true);
+    engine::wait_until_ready(&gateway);
     let (stamps, stamped) = mpsc::channel();
     thread::spawn(move || {
+        // The gateway runs for as long as its changes are read.
+        let _gateway = gateway;
         loop {
             match changes.recv_timeout(Duration::from_secs(3600)) {
                 Some(Notice::Changed(change)) => {
