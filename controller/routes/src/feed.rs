@@ -22,9 +22,11 @@
 //! event loop; [`Changes::try_recv`] does neither.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, mem};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::{KeyRef, Route};
 
@@ -144,13 +146,9 @@ struct Queue {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues changes, all in one step. Gives the waker if there was nothing to take before.
     fn push(&self, changes: impl IntoIterator<Item = Change>) -> Option<Waker> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let was_idle = !inner.has_notice();
         for change in changes {
             if inner.missed > 0 || inner.changes.len() >= self.capacity {
@@ -164,7 +162,7 @@ impl Queue {
     }
 
     fn close(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.closed = true;
         let waker = inner.waker.clone();
         drop(inner);
@@ -180,34 +178,30 @@ impl Changes {
     pub fn try_recv(&mut self) -> Option<Notice> {
         // Void changes hold routes; they are dropped outside the lock, which the writer takes.
         let mut void = VecDeque::new();
-        self.queue.lock().take(&mut void)
+        self.queue.inner.lock().take(&mut void)
     }
 
     /// Takes what there is, or waits for it up to `timeout`.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Option<Notice> {
         let deadline = Instant::now().checked_add(timeout);
         let mut void = VecDeque::new();
-        let mut inner = self.queue.lock();
-        loop {
-            if let Some(notice) = inner.take(&mut void) {
-                drop(inner);
-                return Some(notice);
-            }
-            let left = match deadline {
-                Some(deadline) => {
-                    deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?
-                }
-                None => timeout,
-            };
-            inner = self.queue.arrived.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
+        let mut inner = self.queue.inner.lock();
+        let is_empty = |inner: &mut Inner| !inner.has_notice();
+        match deadline {
+            Some(deadline) => drop(self.queue.arrived.wait_while_until(&mut inner, is_empty, deadline)),
+            // Too long for the clock: no deadline.
+            None => self.queue.arrived.wait_while(&mut inner, is_empty),
         }
+        let notice = inner.take(&mut void);
+        drop(inner);
+        notice
     }
 
     /// Has `waker` called, on the writer's thread, each time there is something to take where there was nothing. It must be quick: hand
     /// a task its wake-up and return. Calls it at once if there is something now.
     pub fn set_waker(&mut self, waker: impl Fn() + Send + Sync + 'static) {
         let waker: Waker = Arc::new(waker);
-        let mut inner = self.queue.lock();
+        let mut inner = self.queue.inner.lock();
         inner.waker = Some(Arc::clone(&waker));
         let waiting = inner.has_notice();
         drop(inner);

@@ -91,19 +91,10 @@ impl Relist {
             summary.superseded = true;
             return summary;
         }
-        let mut from = 0;
-        while let Some(next) = self.writer.with(|table, shared| self.step(table, shared, from, &mut summary))
-        {
-            from = next;
-            self.writer.let_others_in();
-        }
-        from = 0;
-        while let Some(next) = self.writer.with(|table, _| {
+        self.writer.in_steps(|table, shared, from| self.step(table, shared, from, &mut summary));
+        self.writer.in_steps(|table, _, from| {
             table.tombstones.raise_some(from, CHANGES_PER_STEP, &self.version, |key| self.scope.covers(key))
-        }) {
-            from = next;
-            self.writer.let_others_in();
-        }
+        });
         self.writer.with(|table, shared| {
             table.listed(shared, self.scope_number, self.number, &self.version);
             shared.counters.relists.up();

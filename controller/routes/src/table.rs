@@ -505,4 +505,4 @@ pub(crate) fn seconds(created: Option<u64>) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,9 +1,11 @@
 //! The writer's end: every mutation of every source passes its lock, which no reader takes.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::{fmt, thread};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::reader::Shared;
 use crate::table::{Source, Table};
@@ -22,13 +24,11 @@ pub struct RouteWriter(Arc<Writer>);
 struct Writer {
     shared: Arc<Shared>,
     table: Mutex<Table>,
-    // How many wait for the lock: a hint for those who would take it again at once.
-    waiting: AtomicUsize,
 }
 
 impl RouteWriter {
     pub(crate) fn new(shared: Arc<Shared>, table: Table) -> Self {
-        Self(Arc::new(Writer { shared, table: Mutex::new(table), waiting: AtomicUsize::new(0) }))
+        Self(Arc::new(Writer { shared, table: Mutex::new(table) }))
     }
 
     /// Applies what a source saw. A state that is not kept ([`verdict`](crate::verdict)) makes it a delete at its version.
@@ -39,7 +39,7 @@ impl RouteWriter {
     /// Applies several, in order and under one lock, and leaves the subscribers' wakers to [`wake`](Self::wake): for a source that has
     /// many to apply in a short time, and whose subscribers would be woken for each.
     pub fn apply_quietly(&self, observed: impl IntoIterator<Item = Observation>) -> Vec<Outcome> {
-        let mut table = self.lock();
+        let mut table = self.0.table.lock();
         observed.into_iter().map(|observed| table.apply(&self.0.shared, observed, Source::Push)).collect()
     }
 
@@ -90,17 +90,14 @@ impl RouteWriter {
         version: &Version,
         mut forgotten: impl FnMut(&ObjectKey),
     ) -> usize {
-        let (mut from, mut count) = (0, 0);
+        let mut count = 0;
         let mut note = |key: &ObjectKey| {
             count += 1;
             forgotten(key);
         };
-        while let Some(next) =
-            self.with(|table, shared| table.forget_some(shared, scope, version, from, FORGET_STEP, &mut note))
-        {
-            from = next;
-            self.let_others_in();
-        }
+        self.in_steps(|table, shared, from| {
+            table.forget_some(shared, scope, version, from, FORGET_STEP, &mut note)
+        });
         count
     }
 
@@ -155,14 +152,11 @@ impl RouteWriter {
     /// it is swept.
     pub fn sweep(&self) -> usize {
         let mut swept = 0;
-        while swept < SWEEP {
-            let step = self.with(|table, shared| table.sweep(shared, SWEEP_STEP));
-            swept += step;
-            if step < SWEEP_STEP {
-                break;
-            }
-            self.let_others_in();
-        }
+        self.in_steps(|table, shared, before| {
+            let step = table.sweep(shared, SWEEP_STEP);
+            swept = before + step;
+            (step >= SWEEP_STEP && swept < SWEEP).then_some(swept)
+        });
         swept
     }
 
@@ -186,43 +180,37 @@ impl RouteWriter {
         self.with(|table, _| table.feed.subscribe(capacity, Some(Box::new(cares))))
     }
 
-    /// Runs `change` under the lock and wakes subscribers after it. A panic under the lock would be a bug of ours; the table then goes on
-    /// with what is done rather than stop every writer.
+    /// Runs `change` under the lock and calls the subscribers' wakers after it.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Table, &Shared) -> R) -> R {
-        let mut table = self.lock();
+        self.locked(change, |table| drop(table))
+    }
+
+    /// Runs `step` under the lock until it returns `None`. Each step gets what the one before returned, the first one 0.
+    ///
+    /// Between two steps the lock goes to a writer that waits for it, if there is one. A plain unlock would not do: this
+    /// thread takes the lock again at once, and would get it before a thread that has to be woken first.
+    pub(crate) fn in_steps(&self, mut step: impl FnMut(&mut Table, &Shared, usize) -> Option<usize>) {
+        let mut from = 0;
+        while let Some(next) =
+            self.locked(|table, shared| step(table, shared, from), |table| MutexGuard::unlock_fair(table))
+        {
+            from = next;
+        }
+    }
+
+    fn locked<R>(
+        &self,
+        change: impl FnOnce(&mut Table, &Shared) -> R,
+        unlock: impl FnOnce(MutexGuard<'_, Table>),
+    ) -> R {
+        let mut table = self.0.table.lock();
         let result = change(&mut table, &self.0.shared);
         let wakers = table.feed.take_wakers();
-        drop(table);
+        unlock(table);
         for waker in wakers {
             waker();
         }
         result
-    }
-}
-
-impl RouteWriter {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        match self.0.table.try_lock() {
-            Ok(table) => table,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.0.waiting.fetch_add(1, Ordering::Relaxed);
-                let table = self.0.table.lock().unwrap_or_else(PoisonError::into_inner);
-                self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-                table
-            }
-        }
-    }
-
-    /// Between two steps of long work: gives those who wait the time to take the lock, which goes to whoever is first and not to
-    /// whoever waits longest.
-    pub(crate) fn let_others_in(&self) {
-        for _ in 0..1_000 {
-            if self.0.waiting.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            thread::yield_now();
-        }
     }
 }
 
@@ -231,3 +219,6 @@ impl fmt::Debug for RouteWriter {
         f.debug_struct("RouteWriter").field("counts", &self.0.shared.counters.read()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

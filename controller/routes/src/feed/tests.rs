@@ -163,7 +163,7 @@ fn who_cares_about_little_is_told_and_woken_of_that_alone() {
     feed.take_wakers().iter().for_each(|waker| waker());
     assert_eq!([some.try_recv(), some.try_recv(), some.try_recv()].map(version), ["6", "7", "nothing"]);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
-    assert_eq!(all.queue.lock().changes.len(), 7);
+    assert_eq!(all.queue.inner.lock().changes.len(), 7);
 }
 
 #[test]

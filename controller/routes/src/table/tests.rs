@@ -17,7 +17,7 @@ fn version(number: u64) -> Version {
     number.to_string().parse().unwrap()
 }
 
-fn observed(object: u64, id_number: u64, at: u64) -> Observation {
+pub(crate) fn observed(object: u64, id_number: u64, at: u64) -> Observation {
     Observation {
         key: key(object),
         id: id(id_number),
