@@ -30,28 +30,20 @@ pub(crate) struct RawKey<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// Which part of a key is empty, too long, or has a `/`, a `:` or a control character. Trying again does not help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why an object cannot have a key: which part is empty, too long, or has a `/`, a `:` or a control character. A retry
+/// does not help: the same parts give the same error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The provider: 1 to 63 bytes.
+    #[error("a provider has 1 to 63 bytes, none of them '/', ':' or a control character")]
     Provider,
     /// The namespace: 0 to 63 bytes.
+    #[error("a namespace has up to 63 bytes, none of them '/', ':' or a control character")]
     Namespace,
     /// The name: 1 to 253 bytes.
+    #[error("a name has 1 to 253 bytes, none of them '/', ':' or a control character")]
     Name,
 }
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Provider => "a provider has 1 to 63 bytes, none of them '/', ':' or a control character",
-            Self::Namespace => "a namespace has up to 63 bytes, none of them '/', ':' or a control character",
-            Self::Name => "a name has 1 to 253 bytes, none of them '/', ':' or a control character",
-        })
-    }
-}
-
-impl std::error::Error for KeyError {}
 
 fn is_part(text: &str) -> bool {
     !text.chars().any(|c| c == '/' || c == ':' || c.is_control())

@@ -1,7 +1,5 @@
 //! What became of a mutation.
 
-use std::fmt;
-
 use crate::ObjectKey;
 
 /// What became of one observation or delete. Only `Invalid` says something about the message; the others are all in order.
@@ -54,22 +52,29 @@ impl Outcome {
     }
 }
 
-/// Why an observation cannot be a route. Sending it again does not help, except after `Full`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Why an observation cannot be a route. A retry does not help, except for `Full`: the table may have room later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Invalid {
     /// The lookup ID is not 1 to 253 of `[A-Za-z0-9._-]`.
+    #[error("the id is not 1 to 253 letters, digits, '.', '_' or '-'")]
     Id,
     /// The UID is empty, too long, or has control characters.
+    #[error("the uid is empty, over 400 bytes, or has control characters")]
     Uid,
     /// The owner is too long or has control characters.
+    #[error("the owner is over 255 bytes or has control characters")]
     Owner,
     /// The address is unspecified or multicast: nothing a sandbox can have.
+    #[error("the address is unspecified or multicast")]
     Address,
     /// The token is empty or too long.
+    #[error("the token is empty or over 4096 bytes")]
     Token,
     /// The table holds as many objects as it may.
+    #[error("the table is full")]
     Full,
     /// The ID has the hash of another that is served. Not to be expected in a lifetime; another ID helps.
+    #[error("the id has the hash of another that is served")]
     Clash,
 }
 
@@ -91,19 +96,3 @@ impl Invalid {
         }
     }
 }
-
-impl fmt::Display for Invalid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Id => "the id is not 1 to 253 letters, digits, '.', '_' or '-'",
-            Self::Uid => "the uid is empty, over 400 bytes, or has control characters",
-            Self::Owner => "the owner is over 255 bytes or has control characters",
-            Self::Address => "the address is unspecified or multicast",
-            Self::Token => "the token is empty or over 4096 bytes",
-            Self::Full => "the table is full",
-            Self::Clash => "the id has the hash of another that is served",
-        })
-    }
-}
-
-impl std::error::Error for Invalid {}

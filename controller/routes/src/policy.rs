@@ -13,7 +13,6 @@
 //! An IPv6 address can carry an IPv4 one, and on some networks a packet to the first arrives at the second (see
 //! [`carried`]). So what is carried is judged too: no spelling of a metadata service or of loopback passes.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::Observation;
@@ -74,31 +73,18 @@ pub struct AddressPolicy {
     ranges: std::sync::Arc<[IpNet]>,
 }
 
-/// An address that is not routed to, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// The address, as it was given.
-    pub ip: IpAddr,
-    /// Whether there are ranges, which it is not in.
-    ranges: bool,
-    /// Whether no range can admit it.
-    never: bool,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { ip, ranges, never } = self;
-        match (never, ranges) {
-            (true, _) => write!(f, "{ip} is no address that a sandbox may have, whatever `pod-ranges` says"),
-            (false, true) => write!(f, "{ip} is outside the pod ranges"),
-            (false, false) => {
-                write!(
-                    f,
-                    "{ip} is not private, and no pod ranges are given: set `pod-ranges` if pods are there"
-                )
-            }
-        }
-    }
+/// Why an address is not routed to. A retry does not help, unless the pod ranges are changed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The address is one that no sandbox may have. No range admits it.
+    #[error("{0} is no address that a sandbox may have, whatever `pod-ranges` says")]
+    Never(IpAddr),
+    /// No given range admits the address.
+    #[error("{0} is outside the pod ranges")]
+    OutsideRanges(IpAddr),
+    /// No ranges are given, and the address is not private.
+    #[error("{0} is not private, and no pod ranges are given: set `pod-ranges` if pods are there")]
+    NotPrivate(IpAddr),
 }
 
 impl AddressPolicy {
@@ -135,9 +121,16 @@ impl AddressPolicy {
 
     /// Why a sandbox may not have this address, if that is so.
     pub fn refuses(&self, ip: IpAddr) -> Option<Refused> {
+        if self.admits(ip) {
+            return None;
+        }
         let canonical = ip.to_canonical();
-        let never = never(canonical) || carried::by(canonical).any(|inner| never(IpAddr::V4(inner)));
-        (!self.admits(ip)).then(|| Refused { ip, ranges: self.has_ranges(), never })
+        let is_never = never(canonical) || carried::by(canonical).any(|inner| never(IpAddr::V4(inner)));
+        Some(match (is_never, self.has_ranges()) {
+            (true, _) => Refused::Never(ip),
+            (false, true) => Refused::OutsideRanges(ip),
+            (false, false) => Refused::NotPrivate(ip),
+        })
     }
 
     /// Takes an address that is not admitted away from what a source saw, so that the object is known and not routed to.

@@ -48,17 +48,10 @@ impl fmt::Display for State {
     }
 }
 
-/// A text that names no state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The text names no state. A retry does not help: the same text gives the same error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a state is one of creating, available, running, paused, unknown, dead")]
 pub struct StateError;
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a state is one of creating, available, running, paused, unknown, dead")
-    }
-}
-
-impl std::error::Error for StateError {}
 
 impl FromStr for State {
     type Err = StateError;

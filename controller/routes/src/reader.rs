@@ -38,17 +38,10 @@ impl Drop for Move<'_> {
     }
 }
 
-/// A look met an object on its way from one ID to another: what was not found may be there. Look again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An object was changing its ID during the lookup: what was not found may exist. A retry helps, at once or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an object was changing its ID")]
 pub struct Moving;
-
-impl fmt::Display for Moving {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object was changing its ID")
-    }
-}
-
-impl std::error::Error for Moving {}
 
 /// Looks routes up. Cheap to clone, one for each thread or shared as you like; it cannot change anything.
 #[derive(Clone)]

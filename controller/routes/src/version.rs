@@ -23,31 +23,22 @@ impl Version {
     }
 }
 
-/// Why a text is not a version. Trying again does not help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a text is not a version. A retry does not help: the same text gives the same error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
-    /// No text at all.
+    /// The text is empty.
+    #[error("a version cannot be empty")]
     Empty,
-    /// Zero, which is no version, or a number written with leading zeros.
+    /// The number is zero or has leading zeros.
+    #[error("a version is a positive number without leading zeros")]
     NotCanonical,
-    /// Something other than the digits 0 to 9.
+    /// A character is not a digit from 0 to 9.
+    #[error("a version has only decimal digits")]
     NotDecimal,
-    /// More than 64 bits.
+    /// The number needs more than 64 bits.
+    #[error("a version is at most 18446744073709551615")]
     TooLarge,
 }
-
-impl fmt::Display for VersionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Empty => "a version cannot be empty",
-            Self::NotCanonical => "a version is a positive number without leading zeros",
-            Self::NotDecimal => "a version has only decimal digits",
-            Self::TooLarge => "a version is at most 18446744073709551615",
-        })
-    }
-}
-
-impl std::error::Error for VersionError {}
 
 impl FromStr for Version {
     type Err = VersionError;

@@ -2,7 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::AddressPolicy;
+use super::{AddressPolicy, Refused};
 use crate::{Clash, ObjectKey, Observation, State};
 
 fn policy(ranges: &[&str]) -> AddressPolicy {
@@ -116,11 +116,12 @@ fn with_ranges_only_what_is_in_one_is_admitted() {
 fn what_is_screened_keeps_an_admitted_address_and_loses_another() {
     let screened = |ip: &str| {
         let mut observed = observation(ip.parse().unwrap());
-        let refused = AddressPolicy::default().screen(&mut observed).map(|refused| refused.ip.to_string());
+        let refused = AddressPolicy::default().screen(&mut observed);
         (observed.ip.map(|ip| ip.to_string()), refused)
     };
     assert_eq!(screened("10.0.0.1"), (Some("10.0.0.1".to_owned()), None));
-    assert_eq!(screened("169.254.169.254"), (None, Some("169.254.169.254".to_owned())));
+    let metadata = "169.254.169.254";
+    assert_eq!(screened(metadata), (None, Some(Refused::Never(metadata.parse().unwrap()))));
 }
 
 fn observation(ip: IpAddr) -> Observation {
