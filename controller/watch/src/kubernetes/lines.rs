@@ -83,7 +83,7 @@ impl Lines {
     }
 
     fn find(&mut self) -> Option<Found> {
-        while let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+        while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let (from, to) = (self.start, self.searched + at);
             self.start = to + 1;
             self.searched = self.start;
