@@ -1,25 +1,28 @@
-//! Objects that end at a moment they named themselves, without an event.
+//! Objects that end at a time written in the object, without an event.
 //!
-//! One entry an object: each event and each list replaces or removes it, and a list removes those it did not name, so
-//! there are never more entries than live objects. The moments are of the wall clock, as the objects write them. The
-//! clock may be set meanwhile, so it is looked at every second at least; what is due then is expired at exactly the
-//! version that named the moment, and a newer version of the object is left alone by the table.
+//! There is at most one entry for each object. An event or a list replaces or removes it, and a complete list removes
+//! the entries of the objects that it does not name. So there are never more entries than live objects.
+//!
+//! The times are wall-clock times. The clock can be set while the gateway runs, so it is read at least every second. An
+//! object that is due is expired at exactly the version that named the time: the table ignores the expiry if it knows a
+//! newer version.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use sandgate_routes::{ObjectKey, RouteWriter, Version};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// The longest time without a look at the clock.
-const LOOK: Duration = Duration::from_secs(1);
+/// The longest time between two readings of the clock.
+const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Deadlines {
     inner: Mutex<Inner>,
-    /// The first moment is another than before.
+    /// Notified when an entry becomes the first that is due.
     changed: Notify,
 }
 
@@ -38,9 +41,10 @@ struct Entry {
 }
 
 impl Deadlines {
-    /// The object ends at `at` unless something newer is heard of it. `scope` and its `list` are where that was read.
+    /// Expires the object at `at`, unless an event or a list replaces the entry. `scope` and `list` are the number of the
+    /// scope that saw the object and of its latest list.
     pub(super) fn set(&self, key: &ObjectKey, version: Version, at: SystemTime, scope: usize, list: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.remove(key);
         let key = Arc::new(key.clone());
         inner.numbered += 1;
@@ -52,18 +56,19 @@ impl Deadlines {
         }
     }
 
-    /// The object has no end, or has ended.
+    /// Removes the entry of an object that has no end, or that is gone.
     pub(super) fn clear(&self, key: &ObjectKey) {
-        let mut inner = self.lock();
-        // Most clusters set no ends.
+        let mut inner = self.inner.lock();
+        // In most clusters no object has an end: then the key is not even hashed.
         if !inner.by_key.is_empty() {
             inner.remove(key);
         }
     }
 
-    /// A list of the scope is complete: what it did not name, and what was known from before it, is gone.
+    /// Removes the entries of a scope that are older than its list number `list`: that complete list did not name their
+    /// objects.
     pub(super) fn keep_listed(&self, scope: usize, list: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Inner { by_time, by_key, .. } = &mut *inner;
         by_time.retain(|_, entry| {
             let keep = entry.scope != scope || entry.list >= list;
@@ -74,25 +79,26 @@ impl Deadlines {
         });
     }
 
-    /// Ends what is due, for ever.
+    /// Expires the objects that are due. Runs until it is dropped.
     pub(super) async fn run(&self, writer: &RouteWriter) {
         loop {
             let now = SystemTime::now();
             while let Some((key, version)) = self.take_due(now) {
                 let outcome = writer.expire(&key, &version);
-                tracing::debug!("{key} has come to its end at version {version}: {outcome:?}");
+                tracing::debug!("{key} is due at version {version}: {outcome:?}");
             }
-            let wait = self.next().map_or(LOOK, |at| at.duration_since(now).unwrap_or_default().min(LOOK));
+            let wait = self.next().map_or(CLOCK_CHECK, |at| at.duration_since(now).unwrap_or_default().min(CLOCK_CHECK));
+            // Either way the next step is to look what is due.
             let _ = timeout(wait, self.changed.notified()).await;
         }
     }
 
     fn next(&self) -> Option<SystemTime> {
-        self.lock().by_time.first_key_value().map(|((at, _), _)| *at)
+        self.inner.lock().by_time.first_key_value().map(|((at, _), _)| *at)
     }
 
     fn take_due(&self, now: SystemTime) -> Option<(Arc<ObjectKey>, Version)> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let first = inner.by_time.first_entry().filter(|first| first.key().0 <= now)?;
         let entry = first.remove();
         inner.by_key.remove(&entry.key);
@@ -101,11 +107,7 @@ impl Deadlines {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.lock().by_key.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().by_key.len()
     }
 }
 
