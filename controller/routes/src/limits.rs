@@ -28,8 +28,8 @@ pub struct Limits {
     /// How long a tombstone stays, from its object's newest delete. As long is an ID kept for the namespace of the one
     /// who was served under it.
     pub tombstone_lifetime: Duration,
-    /// Most tombstones at once. At the cap those with the lowest versions go first (of equal ones the oldest): they are the least
-    /// likely to be what a late message is compared with. Each one lost is counted.
+    /// Most tombstones at once. At the cap the oldest is dropped for each new one: a late message is least likely to be
+    /// about it. Each one dropped is counted.
     pub max_tombstones: usize,
     /// Most live objects at once. An observation of a further one is invalid, and counted as such.
     pub max_routes: usize,

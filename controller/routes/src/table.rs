@@ -460,16 +460,17 @@ impl Table {
     }
 
     fn bury(&mut self, shared: &Shared, key: &ObjectKey, version: Version) -> Option<u32> {
-        let deadline = self.end_of_hold();
-        let buried = self.tombstones.bury(key.clone(), version, deadline);
-        if let Some(lost) = buried.lost {
+        if let Some(oldest) = self.tombstones.excess() {
+            self.tombstones.remove(oldest);
+            self.unconfirmed.remove(Which::Dead(oldest));
             shared.counters.tombstones_dropped.up();
-            self.unconfirmed.remove(Which::Dead(lost));
-        } else if buried.slot.is_none() {
+        }
+        let slot = self.tombstones.insert(key.clone(), version, self.end_of_hold());
+        if slot.is_none() {
             shared.counters.tombstones_dropped.up();
         }
         shared.counters.tombstones.set(self.tombstones.len());
-        buried.slot
+        slot
     }
 
     /// When what is buried or held now is forgotten.

@@ -363,9 +363,10 @@ impl Model {
         let deadline = self.now + self.limits.lifetime;
         if self.dead.len() >= self.limits.max_dead {
             self.dropped += 1;
-            let lowest = (0..self.dead.len()).min_by_key(|&at| (self.dead[at].version.clone(), at));
-            let Some(lowest) = lowest.filter(|at| self.dead[*at].version <= version) else { return };
-            self.exhume(lowest);
+            if self.dead.is_empty() {
+                return;
+            }
+            self.exhume(0);
         }
         let place = self.graves.take();
         self.dead.push(Dead { place, key: key.clone(), version, deadline, pushed });
