@@ -110,7 +110,10 @@ impl ClusterConfig for OneHost {
 
 impl Cluster for OneHost {
     fn on_init(&mut self, envoy: &dyn EnvoyCluster) {
-        if envoy.add_hosts(std::slice::from_ref(&self.address), &[1]).is_none() {
+        let address = std::slice::from_ref(&self.address);
+        let added =
+            envoy.add_hosts_with_hostnames_and_locality_to_priority(0, address, address, &[1], &[], &[]);
+        if added.is_none() {
             envoy_log_error!("{:?} is no address", self.address);
         }
         envoy.pre_init_complete();

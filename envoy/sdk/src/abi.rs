@@ -111,7 +111,6 @@ pub type envoy_dynamic_module_type_http_filter_config_module_ptr = *const c_void
 pub type envoy_dynamic_module_type_http_filter_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_http_filter_module_ptr = *const c_void;
 pub type envoy_dynamic_module_type_http_filter_scheduler_module_ptr = *mut c_void;
-pub type envoy_dynamic_module_type_http_filter_config_scheduler_module_ptr = *mut c_void;
 
 pub type envoy_dynamic_module_type_bootstrap_extension_config_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_bootstrap_extension_config_module_ptr = *const c_void;
@@ -129,26 +128,12 @@ pub type envoy_dynamic_module_type_cluster_lb_module_ptr = *const c_void;
 pub type envoy_dynamic_module_type_cluster_host_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_cluster_lb_context_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_cluster_scheduler_module_ptr = *mut c_void;
-pub type envoy_dynamic_module_type_cluster_lb_async_handle_module_ptr = *mut c_void;
-pub type envoy_dynamic_module_type_cluster_worker_timer_module_ptr = *mut c_void;
 
 pub type envoy_dynamic_module_type_network_filter_config_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_network_filter_envoy_ptr = *mut c_void;
 
 /// A completion of Envoy: call it once with its context.
 pub type envoy_dynamic_module_type_event_cb = Option<unsafe extern "C" fn(context: *mut c_void)>;
-
-/// Called once per counter or gauge; the answer is an [`envoy_dynamic_module_type_stats_iteration_action`].
-pub type envoy_dynamic_module_type_counter_iterator_fn = Option<
-    unsafe extern "C" fn(
-        name: envoy_dynamic_module_type_envoy_buffer,
-        value: u64,
-        user_data: *mut c_void,
-    ) -> envoy_dynamic_module_type_stats_iteration_action,
->;
-
-/// See [`envoy_dynamic_module_type_counter_iterator_fn`].
-pub type envoy_dynamic_module_type_gauge_iterator_fn = envoy_dynamic_module_type_counter_iterator_fn;
 
 /// Defines a C enum whose values count up from zero, and the checked way back from a number.
 macro_rules! c_enum {
@@ -180,27 +165,7 @@ c_enum!(envoy_dynamic_module_type_http_header_type {
     ResponseHeader,
     ResponseTrailer,
 });
-c_enum!(envoy_dynamic_module_type_http_body_type {
-    ReceivedRequestBody,
-    BufferedRequestBody,
-    ReceivedResponseBody,
-    BufferedResponseBody,
-});
-c_enum!(envoy_dynamic_module_type_http_callout_result { Success, Reset, ExceedResponseBufferLimit });
-c_enum!(envoy_dynamic_module_type_http_stream_reset_reason {
-    ConnectionFailure,
-    ConnectionTermination,
-    LocalReset,
-    LocalRefusedStreamReset,
-    Overflow,
-    RemoteReset,
-    RemoteRefusedStreamReset,
-    ProtocolError,
-});
 c_enum!(envoy_dynamic_module_type_http_filter_stream_reset_reason { LocalReset, LocalRefusedStreamReset });
-c_enum!(envoy_dynamic_module_type_metadata_source { Dynamic, Route, Cluster, Host, HostLocality });
-c_enum!(envoy_dynamic_module_type_socket_option_state { Prebind, Bound, Listening });
-c_enum!(envoy_dynamic_module_type_socket_direction { Upstream, Downstream });
 c_enum!(envoy_dynamic_module_type_on_http_filter_request_headers_status {
     Continue,
     StopIteration,
@@ -238,8 +203,6 @@ c_enum!(envoy_dynamic_module_type_network_connection_close_type {
     Abort,
     AbortReset,
 });
-c_enum!(envoy_dynamic_module_type_stats_iteration_action { Continue, Stop });
-c_enum!(envoy_dynamic_module_type_host_health { Unhealthy, Degraded, Healthy });
 c_enum!(envoy_dynamic_module_type_attribute_id {
     RequestPath,
     RequestUrlPath,
@@ -268,45 +231,4 @@ c_enum!(envoy_dynamic_module_type_attribute_id {
     SourceAddress,
     SourcePort,
     DestinationAddress,
-    DestinationPort,
-    ConnectionId,
-    ConnectionMtls,
-    ConnectionRequestedServerName,
-    ConnectionTlsVersion,
-    ConnectionSubjectLocalCertificate,
-    ConnectionSubjectPeerCertificate,
-    ConnectionDnsSanLocalCertificate,
-    ConnectionDnsSanPeerCertificate,
-    ConnectionUriSanLocalCertificate,
-    ConnectionUriSanPeerCertificate,
-    ConnectionSha256PeerCertificateDigest,
-    ConnectionTransportFailureReason,
-    ConnectionTerminationDetails,
-    UpstreamAddress,
-    UpstreamPort,
-    UpstreamTlsVersion,
-    UpstreamSubjectLocalCertificate,
-    UpstreamSubjectPeerCertificate,
-    UpstreamDnsSanLocalCertificate,
-    UpstreamDnsSanPeerCertificate,
-    UpstreamUriSanLocalCertificate,
-    UpstreamUriSanPeerCertificate,
-    UpstreamSha256PeerCertificateDigest,
-    UpstreamLocalAddress,
-    UpstreamTransportFailureReason,
-    UpstreamRequestAttemptCount,
-    UpstreamCxPoolReadyDuration,
-    UpstreamLocality,
-    XdsNode,
-    XdsClusterName,
-    XdsClusterMetadata,
-    XdsListenerDirection,
-    XdsListenerMetadata,
-    XdsRouteName,
-    XdsRouteMetadata,
-    XdsVirtualHostName,
-    XdsVirtualHostMetadata,
-    XdsUpstreamHostMetadata,
-    XdsFilterChainName,
-    HealthCheck,
 });

@@ -14,19 +14,15 @@
 mod envoy;
 mod hooks;
 mod scheduler;
+mod timer;
 
 use std::ffi::c_void;
 
 pub use envoy::{EnvoyBootstrapExtension, EnvoyBootstrapExtensionConfig};
-pub use scheduler::{EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer};
+pub use scheduler::EnvoyBootstrapExtensionConfigScheduler;
+pub use timer::EnvoyBootstrapExtensionTimer;
 
 use crate::abi;
-use crate::buffer::EnvoyBuffer;
-
-/// A file was moved to the watched path.
-pub const FILE_WATCHER_EVENT_MOVED_TO: u32 = 0x1;
-/// The watched file was written to.
-pub const FILE_WATCHER_EVENT_MODIFIED: u32 = 0x2;
 
 /// The hooks this extension point exports.
 pub(crate) const HOOKS: &[&str] = &[
@@ -61,31 +57,11 @@ pub trait BootstrapExtensionConfig: Send + Sync {
     /// An [`EnvoyBootstrapExtensionConfigScheduler::commit`] has arrived on the main thread.
     fn on_scheduled(&self, envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig, event_id: u64) {}
 
-    /// A callout has ended. (This crate does not offer starting one.)
-    fn on_http_callout_done(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        callout_id: u64,
-        result: abi::envoy_dynamic_module_type_http_callout_result,
-        response_headers: Option<&[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)]>,
-        response_body: Option<&[EnvoyBuffer<'_>]>,
-    ) {
-    }
-
     /// A timer has fired; `timer` is it, to arm it again.
     fn on_timer_fired(
         &self,
         envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
         timer: &dyn EnvoyBootstrapExtensionTimer,
-    ) {
-    }
-
-    /// A watched file has changed; `events` is a set of `FILE_WATCHER_EVENT_*` bits.
-    fn on_file_changed(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        path: &str,
-        events: u32,
     ) {
     }
 
@@ -100,38 +76,6 @@ pub trait BootstrapExtensionConfig: Send + Sync {
     ) -> (u32, String) {
         (404, String::new())
     }
-
-    /// A cluster was added or changed.
-    fn on_cluster_add_or_update(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        cluster_name: &str,
-    ) {
-    }
-
-    /// A cluster was removed.
-    fn on_cluster_removal(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        cluster_name: &str,
-    ) {
-    }
-
-    /// A listener was added or changed.
-    fn on_listener_add_or_update(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        listener_name: &str,
-    ) {
-    }
-
-    /// A listener was removed.
-    fn on_listener_removal(
-        &self,
-        envoy_extension_config: &mut dyn EnvoyBootstrapExtensionConfig,
-        listener_name: &str,
-    ) {
-    }
 }
 
 /// The module's process-wide object.
@@ -139,10 +83,6 @@ pub trait BootstrapExtensionConfig: Send + Sync {
 pub trait BootstrapExtension: Send + Sync {
     /// The server is up and its clusters and listeners are known. Not called in `--mode validate`.
     fn on_server_initialized(&mut self, envoy_extension: &mut dyn EnvoyBootstrapExtension) {}
-
-    /// Called once: the worker threads exist, the configuration is about to be parsed. (In spite of its name it
-    /// does not run on the workers.)
-    fn on_worker_thread_initialized(&mut self, envoy_extension: &mut dyn EnvoyBootstrapExtension) {}
 
     /// Envoy has begun to drain. (Not called on a plain SIGTERM.)
     fn on_drain_started(&mut self, envoy_extension: &mut dyn EnvoyBootstrapExtension) {}
@@ -157,8 +97,8 @@ pub trait BootstrapExtension: Send + Sync {
     }
 }
 
-/// Tells Envoy, from any thread, that the module has finished. Dropping it tells Envoy too, so that a lost completion
-/// cannot hang the shutdown.
+/// Reports to Envoy, from any thread, that the module has finished. Dropping it reports it too, so that a lost
+/// completion cannot hang the shutdown.
 pub struct CompletionCallback {
     callback: abi::envoy_dynamic_module_type_event_cb,
     context: *mut c_void,

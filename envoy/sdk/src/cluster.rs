@@ -7,37 +7,32 @@
 //!
 //! # Host pointers
 //! A host is known by an opaque pointer. The main thread's pointer may be stale on a worker that has not heard of the
-//! removal yet, and the address of a removed host is used again for a new one. Keep pointers only in a map that belongs
-//! to one load balancer and that its membership hook edits: there they are right, because the worker holds the host until
+//! removal yet, and Envoy may give the address of a removed host to a new one. Keep pointers only in a map that belongs
+//! to one load balancer and that its membership hook edits. There they are right, because the worker holds the host until
 //! that hook has run. Envoy checks each pointer it is given, so a stale one costs a failed request and no more. To keep
 //! one in a `Send` type without `unsafe`, store its address (`ptr as usize`).
 //!
 //! # Locks
 //! A `Cluster`'s hooks take `&mut self` on the main thread and `&self` on the workers, so a worker waits while a `&mut`
-//! hook runs. [`EnvoyCluster::pre_init_complete`] called inside a `&mut` hook takes effect when that hook returns: Envoy
-//! makes the first load balancer on the spot, which needs the cluster.
+//! hook runs. Inside a `&mut` hook [`EnvoyCluster::pre_init_complete`] takes effect when that hook returns: Envoy makes
+//! the first load balancer in the call, which needs the cluster.
 //!
 //! # When a hook panics
-//! A config or cluster that could not be made is rejected, a load balancer that could not be made or panics picks no
-//! host (Envoy answers 503); otherwise the panic is reported and Envoy goes on.
+//! A config or cluster that could not be made is rejected. A load balancer that could not be made or panics picks no
+//! host, and Envoy answers 503. Otherwise the panic is reported and Envoy goes on.
 
 mod context;
 mod envoy;
 mod hooks;
 mod lb;
 mod lb_hooks;
-mod metrics;
-mod selection;
 
-pub use context::{ClusterLbContext, ClusterLbContextRef};
+pub use context::ClusterLbContext;
 pub use envoy::{EnvoyCluster, EnvoyClusterScheduler};
-pub use lb::{EnvoyClusterLoadBalancer, EnvoyClusterWorkerTimer, PackedAddress};
-pub use metrics::{EnvoyClusterMetrics, EnvoyClusterMetricsImpl};
-pub use selection::{AsyncHostSelectionHandle, EnvoyAsyncHostSelectionComplete, HostSelectionResult};
+pub use lb::{EnvoyClusterLoadBalancer, PackedAddress};
 
-use crate::abi;
+use crate::abi::envoy_dynamic_module_type_cluster_host_envoy_ptr as HostPtr;
 use crate::bootstrap::CompletionCallback;
-use crate::buffer::EnvoyBuffer;
 
 /// The hooks this extension point exports.
 pub(crate) const HOOKS: &[&str] = &[
@@ -48,17 +43,26 @@ pub(crate) const HOOKS: &[&str] = &[
     "envoy_dynamic_module_on_cluster_destroy",
     "envoy_dynamic_module_on_cluster_scheduled",
     "envoy_dynamic_module_on_cluster_worker_event",
-    "envoy_dynamic_module_on_cluster_server_initialized",
-    "envoy_dynamic_module_on_cluster_drain_started",
     "envoy_dynamic_module_on_cluster_shutdown",
-    "envoy_dynamic_module_on_cluster_http_callout_done",
     "envoy_dynamic_module_on_cluster_lb_new",
     "envoy_dynamic_module_on_cluster_lb_destroy",
     "envoy_dynamic_module_on_cluster_lb_choose_host",
-    "envoy_dynamic_module_on_cluster_lb_cancel_host_selection",
     "envoy_dynamic_module_on_cluster_lb_on_host_membership_update",
-    "envoy_dynamic_module_on_cluster_worker_timer_fired",
 ];
+
+/// The cluster's metrics, given to the factory. The official SDK defines and records metrics with it.
+pub trait EnvoyClusterMetrics: Send + Sync {}
+
+/// The answer of [`ClusterLb::choose_host`]. The official SDK can also answer later.
+pub enum HostSelectionResult {
+    /// This host.
+    Selected(HostPtr),
+    /// None; Envoy answers 503.
+    NoHost,
+}
+
+/// Delivers a host that is picked later, which this crate does not offer.
+pub trait EnvoyAsyncHostSelectionComplete: Send {}
 
 /// The module's side of a cluster's configuration.
 pub trait ClusterConfig: Send + Sync {
@@ -82,34 +86,16 @@ pub trait Cluster: Send + Sync {
     /// Each worker: an [`EnvoyCluster::run_on_all_workers`] has arrived.
     fn on_worker_event(&self, envoy_cluster: &dyn EnvoyCluster, event_id: u64) {}
 
-    /// Main thread: the server is up.
-    fn on_server_initialized(&mut self, envoy_cluster: &dyn EnvoyCluster) {}
-
-    /// Main thread: Envoy has begun to drain.
-    fn on_drain_started(&mut self, envoy_cluster: &dyn EnvoyCluster) {}
-
     /// Main thread: Envoy is about to exit and waits for `completion`.
     fn on_shutdown(&mut self, envoy_cluster: &dyn EnvoyCluster, completion: CompletionCallback) {
         completion.done();
-    }
-
-    /// Main thread: a callout has ended. (This crate does not offer starting one.)
-    fn on_http_callout_done(
-        &mut self,
-        envoy_cluster: &dyn EnvoyCluster,
-        callout_id: u64,
-        result: abi::envoy_dynamic_module_type_http_callout_result,
-        response_headers: Option<&[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)]>,
-        response_body: Option<&[EnvoyBuffer<'_>]>,
-    ) {
     }
 }
 
 /// The module's side of one thread's load balancer. All hooks run on that thread.
 #[allow(unused_variables, reason = "parameter names are documentation")]
 pub trait ClusterLb: Send {
-    /// Picks a host for a request, which `context` describes (Envoy's own requests may come without). To pick later,
-    /// keep `async_completion` and answer [`HostSelectionResult::AsyncPending`]; otherwise drop it.
+    /// Picks a host for a request, which `context` describes (Envoy's own requests may come without one).
     fn choose_host(
         &mut self,
         context: Option<&dyn ClusterLbContext>,
@@ -122,14 +108,6 @@ pub trait ClusterLb: Send {
         envoy_lb: &dyn EnvoyClusterLoadBalancer,
         num_hosts_added: usize,
         num_hosts_removed: usize,
-    ) {
-    }
-
-    /// A timer has fired; `timer` is it, to arm it again.
-    fn on_worker_timer_fired(
-        &mut self,
-        envoy_lb: &dyn EnvoyClusterLoadBalancer,
-        timer: &dyn EnvoyClusterWorkerTimer,
     ) {
     }
 }

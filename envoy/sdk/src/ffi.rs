@@ -12,7 +12,7 @@ use crate::abi::{
 };
 use crate::buffer::EnvoyBuffer;
 
-/// A header as the callout hooks present it: name and value, both memory of Envoy.
+/// A header: name and value, both memory of Envoy.
 pub(crate) type HeaderView<'a> = (EnvoyBuffer<'a>, EnvoyBuffer<'a>);
 
 /// What Envoy writes into before a getter has answered.
@@ -66,50 +66,22 @@ pub(crate) unsafe fn text<'a>(raw: RawEnvoyBuffer) -> Cow<'a, str> {
     String::from_utf8_lossy(unsafe { bytes(raw) })
 }
 
-/// Views the array a hook received; null means empty.
+/// Views a header that Envoy has filled in.
 ///
 /// # Safety
-/// Unless it is null, `ptr` must point at `len` initialised values that live and stay unchanged during `'a`.
-unsafe fn array<'a, T>(ptr: *const T, len: usize) -> &'a [T] {
-    if ptr.is_null() {
-        return &[];
-    }
-    // SAFETY: not null, and the caller promises `len` values for `'a`.
-    unsafe { std::slice::from_raw_parts(ptr, len) }
-}
-
-/// Views the headers a hook received.
-///
-/// # Safety
-/// `ptr` must be null or point at `len` headers; they and their bytes must live and stay unchanged during `'a`.
-pub(crate) unsafe fn headers<'a>(ptr: *const RawEnvoyHeader, len: usize) -> Vec<HeaderView<'a>> {
-    // SAFETY: the caller promises the array and the bytes behind each of its entries.
+/// Both halves must be null, or point at bytes that live and stay unchanged during `'a`.
+pub(crate) unsafe fn header_view<'a>(raw: &RawEnvoyHeader) -> HeaderView<'a> {
+    // SAFETY: the caller's promise is the one `new_from_raw` asks for.
     unsafe {
-        array(ptr, len)
-            .iter()
-            .map(|h| {
-                (
-                    EnvoyBuffer::new_from_raw(h.key_ptr.cast(), h.key_length),
-                    EnvoyBuffer::new_from_raw(h.value_ptr.cast(), h.value_length),
-                )
-            })
-            .collect()
+        (
+            EnvoyBuffer::new_from_raw(raw.key_ptr.cast(), raw.key_length),
+            EnvoyBuffer::new_from_raw(raw.value_ptr.cast(), raw.value_length),
+        )
     }
-}
-
-/// Views the body chunks a hook received.
-///
-/// # Safety
-/// `ptr` must be null or point at `len` buffers; they and their bytes must live and stay unchanged during `'a`.
-pub(crate) unsafe fn chunks<'a>(ptr: *const RawEnvoyBuffer, len: usize) -> Vec<EnvoyBuffer<'a>> {
-    // SAFETY: the caller promises the array and the bytes behind each of its entries.
-    unsafe { array(ptr, len).iter().map(|b| view(*b)).collect() }
 }
 
 /// Headers that fit on the stack; a reply has a handful.
 const STACK_HEADERS: usize = 16;
-/// Label values that fit on the stack.
-const STACK_LABELS: usize = 8;
 
 /// Lends a list of headers to Envoy for one call.
 #[inline]
@@ -137,23 +109,6 @@ pub(crate) fn with_headers<R>(list: &[(&str, &[u8])], call: impl FnOnce(*mut Mod
         return call(stack.as_mut_ptr(), list.len());
     }
     let mut heap: Vec<ModuleHeader> = list.iter().map(lend).collect();
-    call(heap.as_mut_ptr(), heap.len())
-}
-
-/// Lends a list of strings to Envoy for one call.
-#[inline]
-pub(crate) fn with_strs<R>(list: &[&str], call: impl FnOnce(*mut ModuleBuffer, usize) -> R) -> R {
-    if list.is_empty() {
-        return call(std::ptr::null_mut(), 0);
-    }
-    if list.len() <= STACK_LABELS {
-        let mut stack = [NONE; STACK_LABELS];
-        for (slot, s) in stack.iter_mut().zip(list) {
-            *slot = lend(s.as_bytes());
-        }
-        return call(stack.as_mut_ptr(), list.len());
-    }
-    let mut heap: Vec<ModuleBuffer> = list.iter().map(|s| lend(s.as_bytes())).collect();
     call(heap.as_mut_ptr(), heap.len())
 }
 

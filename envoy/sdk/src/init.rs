@@ -5,7 +5,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::abi;
 use crate::bootstrap::{BootstrapExtensionConfig, EnvoyBootstrapExtensionConfig};
 use crate::cluster::{ClusterConfig, EnvoyClusterMetrics};
 use crate::http::{EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl, HttpFilterConfig};
@@ -23,8 +22,7 @@ pub type NewHttpFilterConfigFunction<EC, EHF> =
 pub type NewBootstrapExtensionConfigFunction =
     fn(&mut dyn EnvoyBootstrapExtensionConfig, &str, &[u8]) -> Option<Box<dyn BootstrapExtensionConfig>>;
 
-/// Makes the config of a cluster; as for [`NewHttpFilterConfigFunction`]. The metrics may be kept and used as long as
-/// the module likes; they turn into errors when the config is gone.
+/// Makes the config of a cluster; as for [`NewHttpFilterConfigFunction`].
 pub type NewClusterConfigFunction = fn(
     name: &str,
     config: &[u8],
@@ -51,35 +49,6 @@ pub static NEW_CLUSTER_CONFIG_FUNCTION: OnceLock<NewClusterConfigFunction> = Onc
 pub static NEW_NETWORK_FILTER_CONFIG_FUNCTION: OnceLock<
     NewNetworkFilterConfigFunction<EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl>,
 > = OnceLock::new();
-
-/// How many hosts a cluster has at one priority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClusterHostCount {
-    /// All hosts.
-    pub total: usize,
-    /// Those that are healthy.
-    pub healthy: usize,
-    /// Those that are degraded.
-    pub degraded: usize,
-}
-
-/// The number of worker threads Envoy was started with.
-///
-/// # Safety
-/// Call it on the main thread only.
-pub unsafe fn get_server_concurrency() -> u32 {
-    // SAFETY: the caller is on the main thread, where Envoy keeps its server options.
-    unsafe { abi::envoy_dynamic_module_callback_get_concurrency() }
-}
-
-/// Whether Envoy runs with `--mode validate`: check the configuration, start nothing.
-///
-/// # Safety
-/// Call it on the main thread only.
-pub unsafe fn is_validation_mode() -> bool {
-    // SAFETY: the caller is on the main thread, where Envoy keeps its server options.
-    unsafe { abi::envoy_dynamic_module_callback_is_validation_mode() }
-}
 
 /// Registers a factory; `false` if there is one already.
 #[doc(hidden)]
@@ -173,29 +142,5 @@ macro_rules! declare_all_init_functions {
     };
     (@register cluster : $fn:expr) => {
         $crate::set_factory_once!($crate::NEW_CLUSTER_CONFIG_FUNCTION, $fn, "NEW_CLUSTER_CONFIG_FUNCTION")
-    };
-}
-
-/// [`declare_all_init_functions!`] for a module that is an HTTP filter only.
-#[macro_export]
-macro_rules! declare_init_functions {
-    ($f:ident, $new_http_filter_config_fn:expr) => {
-        $crate::declare_all_init_functions!($f, http: $new_http_filter_config_fn);
-    };
-}
-
-/// [`declare_all_init_functions!`] for a module that is a bootstrap extension only.
-#[macro_export]
-macro_rules! declare_bootstrap_init_functions {
-    ($f:ident, $new_bootstrap_extension_config_fn:expr) => {
-        $crate::declare_all_init_functions!($f, bootstrap: $new_bootstrap_extension_config_fn);
-    };
-}
-
-/// [`declare_all_init_functions!`] for a module that is a cluster only.
-#[macro_export]
-macro_rules! declare_cluster_init_functions {
-    ($f:ident, $new_cluster_config_fn:expr) => {
-        $crate::declare_all_init_functions!($f, cluster: $new_cluster_config_fn);
     };
 }

@@ -7,29 +7,34 @@
 //!
 //! # The official SDK
 //! Envoy ships a Rust SDK of the same name. It is not on crates.io and needs libclang to build, so this crate stands in
-//! for it: names, module paths and signatures are the same for everything offered here, and a module written against
-//! this crate compiles against the official one after changing one line of `Cargo.toml`. What is *added* here would not,
-//! and is marked: [`panics`], [`report_panic`], [`EnvoyCluster::use_persistent_host_map`],
-//! [`EnvoyHttpFilter::visit_response_headers`] and [`EnvoyHttpFilter::is_request_header_repeated`]. What the official SDK
-//! has beyond this crate is left out because nothing here uses it, or because its signature cannot be sound (each such
-//! omission is explained where it would stand).
+//! for it. It has only what the modules of this repository use:
+//! - [`http`]: request headers by name, one pass over the response headers, removing a response header, local replies,
+//!   filter state (written), the route and its cluster, string attributes, schedulers, plain counters, resets.
+//! - [`bootstrap`]: schedulers, timers, admin handlers, plain counters and gauges, init and shutdown.
+//! - [`cluster`]: adding and removing hosts, schedulers, worker events, and load balancers that pick a host at once.
+//! - [`network`]: admitting and refusing connections, and plain counters.
+//!
+//! Names, module paths and signatures of what is here are the official ones: a module written against this crate compiles
+//! against the official SDK after a change of one line in `Cargo.toml`. Additions would not compile there and are marked:
+//! [`panics`], [`report_panic`], [`EnvoyCluster::use_persistent_host_map`],
+//! [`EnvoyHttpFilter::visit_response_headers`] and [`EnvoyHttpFilter::is_request_header_repeated`].
 //!
 //! # Threads
-//! Envoy has one main thread and a number of workers. Configs, the bootstrap extension and the cluster live on the main
+//! Envoy has one main thread and several workers. Configs, the bootstrap extension and the cluster live on the main
 //! thread; an HTTP filter and a cluster's load balancer live on one worker each. A hook runs on the thread of its
-//! object, and must not block it. The one thing that may be used from any thread is a scheduler: `commit(id)` makes Envoy
-//! call the object's `on_scheduled` on the object's own thread, or does nothing if the object is gone. The module's own
-//! threads must stop committing before Envoy's threads shut down.
+//! object and must not block it. Only schedulers may be used from any thread: `commit(id)` makes Envoy call the object's
+//! `on_scheduled` on the object's own thread, or does nothing if the object is gone. The module's own threads must stop
+//! committing before Envoy's threads shut down.
 //!
 //! # Re-entrance
 //! Envoy may call a hook of an object while another hook of the same object is on the stack (sending a local reply
-//! calls `on_local_reply` and `on_stream_complete` from inside), and may destroy the object meanwhile. Objects are
-//! therefore reference counted around each hook: one destroyed inside its own hook is dropped when that hook returns.
-//! Where a trait's hooks take `&self`, nested calls are simply made. Where they take `&mut self`, a nested call on the
-//! same object is refused and logged, because it would alias; calls from *different* threads wait for each other.
+//! calls `on_local_reply` and `on_stream_complete` from inside), and may destroy the object meanwhile. Each hook
+//! therefore holds a reference to its object: an object that is destroyed inside its own hook is dropped when that hook
+//! returns. Nested calls of hooks with `&self` are made. A nested call of a hook with `&mut self` on the same object
+//! would alias, so it is refused and logged; calls from *different* threads wait for each other.
 //!
 //! # Panics
-//! See [`panics`]: a panic never reaches Envoy, the request it happened in fails closed, the process goes on.
+//! A panic never reaches Envoy: see [`panics`]. The request it happened in fails closed, and the process goes on.
 
 pub mod abi;
 pub mod bootstrap;
@@ -43,36 +48,29 @@ mod log;
 mod metrics;
 pub mod network;
 mod panic;
-mod timer;
 
 pub use bootstrap::{
     BootstrapExtension, BootstrapExtensionConfig, CompletionCallback, EnvoyBootstrapExtension,
     EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer,
-    FILE_WATCHER_EVENT_MODIFIED, FILE_WATCHER_EVENT_MOVED_TO,
 };
-pub use buffer::{EnvoyBuffer, EnvoyMutBuffer};
+pub use buffer::EnvoyBuffer;
 pub use cluster::{
-    AsyncHostSelectionHandle, Cluster, ClusterConfig, ClusterLb, ClusterLbContext, ClusterLbContextRef,
-    EnvoyAsyncHostSelectionComplete, EnvoyCluster, EnvoyClusterLoadBalancer, EnvoyClusterMetrics,
-    EnvoyClusterMetricsImpl, EnvoyClusterScheduler, EnvoyClusterWorkerTimer, HostSelectionResult,
-    PackedAddress,
+    Cluster, ClusterConfig, ClusterLb, ClusterLbContext, EnvoyAsyncHostSelectionComplete, EnvoyCluster,
+    EnvoyClusterLoadBalancer, EnvoyClusterMetrics, EnvoyClusterScheduler, HostSelectionResult, PackedAddress,
 };
 pub use http::{
-    EnvoyHttpFilter, EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl, EnvoyHttpFilterConfigScheduler,
-    EnvoyHttpFilterImpl, EnvoyHttpFilterScheduler, HttpFilter, HttpFilterConfig,
+    EnvoyHttpFilter, EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl,
+    EnvoyHttpFilterScheduler, HttpFilter, HttpFilterConfig,
 };
 pub use init::{
-    ClusterHostCount, NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION, NEW_CLUSTER_CONFIG_FUNCTION,
-    NEW_HTTP_FILTER_CONFIG_FUNCTION, NEW_NETWORK_FILTER_CONFIG_FUNCTION, NewBootstrapExtensionConfigFunction,
-    NewClusterConfigFunction, NewHttpFilterConfigFunction, NewNetworkFilterConfigFunction,
-    ProgramInitFunction, get_server_concurrency, is_validation_mode,
+    NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION, NEW_CLUSTER_CONFIG_FUNCTION, NEW_HTTP_FILTER_CONFIG_FUNCTION,
+    NEW_NETWORK_FILTER_CONFIG_FUNCTION, NewBootstrapExtensionConfigFunction, NewClusterConfigFunction,
+    NewHttpFilterConfigFunction, NewNetworkFilterConfigFunction, ProgramInitFunction,
 };
+pub use log::is_log_enabled;
 #[doc(hidden)]
 pub use log::log_message;
-pub use log::{get_log_level, is_log_enabled};
-pub use metrics::{
-    EnvoyCounterId, EnvoyCounterVecId, EnvoyGaugeId, EnvoyGaugeVecId, EnvoyHistogramId, EnvoyHistogramVecId,
-};
+pub use metrics::{EnvoyCounterId, EnvoyGaugeId};
 pub use network::{
     EnvoyNetworkFilter, EnvoyNetworkFilterConfig, EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl,
     NetworkFilter, NetworkFilterConfig,

@@ -6,14 +6,6 @@
 use crate::abi;
 use crate::ffi::lend;
 
-/// The level Envoy logs this module's messages at.
-pub fn get_log_level() -> abi::envoy_dynamic_module_type_log_level {
-    // SAFETY: takes no argument and may be called from any thread.
-    let raw = unsafe { abi::envoy_dynamic_module_callback_get_log_level() };
-    abi::envoy_dynamic_module_type_log_level::from_raw(raw)
-        .unwrap_or(abi::envoy_dynamic_module_type_log_level::Off)
-}
-
 /// Whether Envoy would print a message of this level.
 #[inline]
 pub fn is_log_enabled(level: abi::envoy_dynamic_module_type_log_level) -> bool {

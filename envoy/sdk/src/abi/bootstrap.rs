@@ -1,16 +1,11 @@
 //! Callbacks of the bootstrap extension. They belong to the main thread; only a scheduler's `commit` and `delete` may
 //! come from any thread.
 
-use std::ffi::c_void;
-
 use super::{
     callbacks,
     envoy_dynamic_module_type_bootstrap_extension_config_envoy_ptr as BootstrapExtensionConfigEnvoyPtr,
     envoy_dynamic_module_type_bootstrap_extension_config_scheduler_module_ptr as BootstrapExtensionConfigSchedulerModulePtr,
-    envoy_dynamic_module_type_bootstrap_extension_envoy_ptr as BootstrapExtensionEnvoyPtr,
     envoy_dynamic_module_type_bootstrap_extension_timer_module_ptr as BootstrapExtensionTimerModulePtr,
-    envoy_dynamic_module_type_counter_iterator_fn as CounterIteratorFn,
-    envoy_dynamic_module_type_gauge_iterator_fn as GaugeIteratorFn,
     envoy_dynamic_module_type_module_buffer as ModuleBuffer,
 };
 
@@ -30,32 +25,6 @@ callbacks! {
     fn envoy_dynamic_module_callback_bootstrap_extension_config_signal_init_complete(
         extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
     );
-    fn envoy_dynamic_module_callback_bootstrap_extension_get_counter_value(
-        extension_envoy_ptr: BootstrapExtensionEnvoyPtr,
-        name: ModuleBuffer,
-        value_ptr: *mut u64,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_get_gauge_value(
-        extension_envoy_ptr: BootstrapExtensionEnvoyPtr,
-        name: ModuleBuffer,
-        value_ptr: *mut u64,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_get_histogram_summary(
-        extension_envoy_ptr: BootstrapExtensionEnvoyPtr,
-        name: ModuleBuffer,
-        sample_count_ptr: *mut u64,
-        sample_sum_ptr: *mut f64,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_iterate_counters(
-        extension_envoy_ptr: BootstrapExtensionEnvoyPtr,
-        iterator_fn: CounterIteratorFn,
-        user_data: *mut c_void,
-    );
-    fn envoy_dynamic_module_callback_bootstrap_extension_iterate_gauges(
-        extension_envoy_ptr: BootstrapExtensionEnvoyPtr,
-        iterator_fn: GaugeIteratorFn,
-        user_data: *mut c_void,
-    );
     fn envoy_dynamic_module_callback_bootstrap_extension_config_define_counter(
         config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
         name: ModuleBuffer,
@@ -70,28 +39,7 @@ callbacks! {
         label_names_length: usize,
         gauge_id_ptr: *mut usize,
     ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_define_histogram(
-        config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        name: ModuleBuffer,
-        label_names: *mut ModuleBuffer,
-        label_names_length: usize,
-        histogram_id_ptr: *mut usize,
-    ) -> u32;
     fn envoy_dynamic_module_callback_bootstrap_extension_config_increment_counter(
-        config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        id: usize,
-        label_values: *mut ModuleBuffer,
-        label_values_length: usize,
-        value: u64,
-    ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_increment_gauge(
-        config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        id: usize,
-        label_values: *mut ModuleBuffer,
-        label_values_length: usize,
-        value: u64,
-    ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_decrement_gauge(
         config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
         id: usize,
         label_values: *mut ModuleBuffer,
@@ -105,13 +53,6 @@ callbacks! {
         label_values_length: usize,
         value: u64,
     ) -> u32;
-    fn envoy_dynamic_module_callback_bootstrap_extension_config_record_histogram_value(
-        config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        id: usize,
-        label_values: *mut ModuleBuffer,
-        label_values_length: usize,
-        value: u64,
-    ) -> u32;
     fn envoy_dynamic_module_callback_bootstrap_extension_timer_new(
         extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
     ) -> BootstrapExtensionTimerModulePtr;
@@ -119,20 +60,9 @@ callbacks! {
         timer_ptr: BootstrapExtensionTimerModulePtr,
         delay_milliseconds: u64,
     );
-    fn envoy_dynamic_module_callback_bootstrap_extension_timer_disable(
-        timer_ptr: BootstrapExtensionTimerModulePtr,
-    );
-    fn envoy_dynamic_module_callback_bootstrap_extension_timer_enabled(
-        timer_ptr: BootstrapExtensionTimerModulePtr,
-    ) -> bool;
     fn envoy_dynamic_module_callback_bootstrap_extension_timer_delete(
         timer_ptr: BootstrapExtensionTimerModulePtr,
     );
-    fn envoy_dynamic_module_callback_bootstrap_extension_file_watcher_add_watch(
-        extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        path: ModuleBuffer,
-        events: u32,
-    ) -> bool;
     fn envoy_dynamic_module_callback_bootstrap_extension_admin_set_response(
         extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
         response_body: ModuleBuffer,
@@ -143,15 +73,5 @@ callbacks! {
         help_text: ModuleBuffer,
         removable: bool,
         mutates_server_state: bool,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_remove_admin_handler(
-        extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-        path_prefix: ModuleBuffer,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_enable_cluster_lifecycle(
-        extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
-    ) -> bool;
-    fn envoy_dynamic_module_callback_bootstrap_extension_enable_listener_lifecycle(
-        extension_config_envoy_ptr: BootstrapExtensionConfigEnvoyPtr,
     ) -> bool;
 }

@@ -11,7 +11,4 @@ callbacks! {
 
     fn envoy_dynamic_module_callback_log(level: LogLevel, message: ModuleBuffer);
     fn envoy_dynamic_module_callback_log_enabled(level: LogLevel) -> bool;
-    fn envoy_dynamic_module_callback_get_log_level() -> u32;
-    fn envoy_dynamic_module_callback_get_concurrency() -> u32;
-    fn envoy_dynamic_module_callback_is_validation_mode() -> bool;
 }

@@ -7,17 +7,15 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::envoy::{EnvoyConfig, EnvoyExtension};
-use super::scheduler::TIMER;
+use super::timer::Timer;
 use super::{BootstrapExtension, BootstrapExtensionConfig, CompletionCallback};
 use crate::abi::{
     self, envoy_dynamic_module_type_envoy_buffer as RawBuffer,
     envoy_dynamic_module_type_envoy_http_header as RawHeader,
-    envoy_dynamic_module_type_http_callout_result as CalloutResult,
 };
-use crate::ffi::{bytes, chunks, headers, lend, text};
+use crate::ffi::{bytes, lend, text};
 use crate::gate::{Gate, Reentrant};
 use crate::panic::{Panicked, guard};
-use crate::timer::Timer;
 
 struct ConfigSlot(Box<dyn BootstrapExtensionConfig>);
 type ExtensionSlot = Gate<dyn BootstrapExtension>;
@@ -59,10 +57,9 @@ unsafe fn call_config<R>(
 /// Calls a hook of the extension.
 ///
 /// # Safety
-/// The pointers must be those Envoy called the hook with.
+/// `module_ptr` must be the one Envoy called the hook with.
 unsafe fn call_extension(
     hook: &'static str,
-    envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
     body: impl FnOnce(&mut dyn BootstrapExtension, &mut EnvoyExtension),
 ) {
@@ -70,9 +67,7 @@ unsafe fn call_extension(
     let Some(slot) = (unsafe { hold::<ExtensionSlot>(module_ptr) }) else {
         return;
     };
-    // SAFETY: Envoy's pointer is the extension of this hook, and the value ends with it.
-    let mut envoy = unsafe { EnvoyExtension::new(envoy_ptr) };
-    match guard(hook, || slot.exclusive(|extension| body(extension, &mut envoy))) {
+    match guard(hook, || slot.exclusive(|extension| body(extension, &mut EnvoyExtension))) {
         Ok(Ok(())) | Err(Panicked) => {}
         Ok(Err(Reentrant)) => crate::envoy_log_error!("{hook}: called inside another hook, refused"),
     }
@@ -92,7 +87,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_new(
         };
         // SAFETY: Envoy's pointer is the config of this hook, and the value ends with it.
         let mut envoy = unsafe { EnvoyConfig::new(envoy_ptr) };
-        // SAFETY: Envoy's name and config live until the hook returns.
+        // SAFETY: Envoy keeps the name's and the config's bytes, unchanged, until the hook returns.
         let (name, config) = unsafe { (text(name), bytes(config)) };
         match factory(&mut envoy, &name, config) {
             Some(config) => Arc::into_raw(Arc::new(ConfigSlot(config))).cast(),
@@ -115,13 +110,11 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_destroy(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_new(
     config_ptr: *const c_void,
-    envoy_ptr: *mut c_void,
+    _envoy_ptr: *mut c_void,
 ) -> *const c_void {
     // SAFETY: the new extension holds Envoy's config, and with it what `config_new` returned, throughout this hook.
     let config = unsafe { &*config_ptr.cast::<ConfigSlot>() };
-    // SAFETY: Envoy's pointer is the extension of this hook, and the value ends with it.
-    let mut envoy = unsafe { EnvoyExtension::new(envoy_ptr) };
-    match guard("bootstrap_extension_new", || config.0.new_bootstrap_extension(&mut envoy)) {
+    match guard("bootstrap_extension_new", || config.0.new_bootstrap_extension(&mut EnvoyExtension)) {
         Ok(extension) => Arc::into_raw(Arc::new(ExtensionSlot::new(extension))).cast(),
         // Envoy calls no hook of an extension that is null.
         Err(Panicked) => std::ptr::null(),
@@ -140,44 +133,25 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_destroy(module_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_server_initialized(
-    envoy_ptr: *mut c_void,
+    _envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
 ) {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointer is the one Envoy called this hook with.
     unsafe {
-        call_extension(
-            "bootstrap_extension_server_initialized",
-            envoy_ptr,
-            module_ptr,
-            |extension, envoy| {
-                extension.on_server_initialized(envoy);
-            },
-        );
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_worker_thread_initialized(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-) {
-    let hook = "bootstrap_extension_worker_thread_initialized";
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        call_extension(hook, envoy_ptr, module_ptr, |extension, envoy| {
-            extension.on_worker_thread_initialized(envoy);
+        call_extension("bootstrap_extension_server_initialized", module_ptr, |extension, envoy| {
+            extension.on_server_initialized(envoy);
         });
     }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_drain_started(
-    envoy_ptr: *mut c_void,
+    _envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
 ) {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointer is the one Envoy called this hook with.
     unsafe {
-        call_extension("bootstrap_extension_drain_started", envoy_ptr, module_ptr, |extension, envoy| {
+        call_extension("bootstrap_extension_drain_started", module_ptr, |extension, envoy| {
             extension.on_drain_started(envoy);
         });
     }
@@ -185,16 +159,16 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_drain_started(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_shutdown(
-    envoy_ptr: *mut c_void,
+    _envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
     callback: abi::envoy_dynamic_module_type_event_cb,
     context: *mut c_void,
 ) {
-    // SAFETY: Envoy's completion for this shutdown. Whatever happens to it here, dropping it completes.
+    // SAFETY: function and context are Envoy's completion of this shutdown. Whatever happens here, dropping completes.
     let completion = unsafe { CompletionCallback::new(callback, context) };
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointer is the one Envoy called this hook with.
     unsafe {
-        call_extension("bootstrap_extension_shutdown", envoy_ptr, module_ptr, |extension, envoy| {
+        call_extension("bootstrap_extension_shutdown", module_ptr, |extension, envoy| {
             extension.on_shutdown(envoy, completion);
         });
     }
@@ -206,7 +180,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_schedule
     module_ptr: *const c_void,
     event_id: u64,
 ) {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {
         call_config("bootstrap_extension_config_scheduled", envoy_ptr, module_ptr, |config, envoy| {
             config.on_scheduled(envoy, event_id);
@@ -220,27 +194,12 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_timer_fired(
     module_ptr: *const c_void,
     timer: *mut c_void,
 ) {
-    // SAFETY: Envoy's own pointers; the timer is the one that fired, on the thread it belongs to.
+    // SAFETY: the pointers are those Envoy called this hook with; the timer is the one that fired, on its thread.
     unsafe {
-        Timer::fire(timer, &TIMER, |timer| {
+        Timer::fire(timer, |timer| {
             call_config("bootstrap_extension_timer_fired", envoy_ptr, module_ptr, |config, envoy| {
                 config.on_timer_fired(envoy, timer);
             });
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_file_changed(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    path: RawBuffer,
-    events: u32,
-) {
-    // SAFETY: Envoy's own pointers; the path lives until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_file_changed", envoy_ptr, module_ptr, |config, envoy| {
-            config.on_file_changed(envoy, &text(path), events);
         });
     }
 }
@@ -253,7 +212,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_admin_request(
     path: RawBuffer,
     body: RawBuffer,
 ) -> u32 {
-    // SAFETY: Envoy's own pointers; method, path and body live until the hook returns.
+    // SAFETY: the pointers are those of this hook; Envoy keeps method, path and body, unchanged, until it returns.
     let answer = unsafe {
         call_config("bootstrap_extension_admin_request", envoy_ptr, module_ptr, |config, envoy| {
             config.on_admin_request(envoy, &text(method), &text(path), bytes(body))
@@ -270,80 +229,23 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_admin_request(
     status
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_cluster_add_or_update(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    name: RawBuffer,
-) {
-    // SAFETY: Envoy's own pointers; the name lives until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_cluster_add_or_update", envoy_ptr, module_ptr, |config, envoy| {
-            config.on_cluster_add_or_update(envoy, &text(name));
-        });
-    }
+/// Hooks that Envoy requires and nothing here listens to. What they are about (file watches, cluster and listener
+/// updates, callouts) cannot be asked for with this crate.
+macro_rules! ignored_hooks {
+    ($($name:ident($($ty:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(_: *mut c_void, _: *const c_void, $(_: $ty),*) {}
+    )*};
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_cluster_removal(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    name: RawBuffer,
-) {
-    // SAFETY: Envoy's own pointers; the name lives until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_cluster_removal", envoy_ptr, module_ptr, |config, envoy| {
-            config.on_cluster_removal(envoy, &text(name));
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_listener_add_or_update(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    name: RawBuffer,
-) {
-    // SAFETY: Envoy's own pointers; the name lives until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_listener_add_or_update", envoy_ptr, module_ptr, |config, envoy| {
-            config.on_listener_add_or_update(envoy, &text(name));
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_listener_removal(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    name: RawBuffer,
-) {
-    // SAFETY: Envoy's own pointers; the name lives until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_listener_removal", envoy_ptr, module_ptr, |config, envoy| {
-            config.on_listener_removal(envoy, &text(name));
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_http_callout_done(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    callout_id: u64,
-    result: u32,
-    header_list: *const RawHeader,
-    header_count: usize,
-    chunk_list: *const RawBuffer,
-    chunk_count: usize,
-) {
-    let result = CalloutResult::from_raw(result).unwrap_or(CalloutResult::Reset);
-    // SAFETY: Envoy's own pointers; headers and chunks live until the hook returns.
-    unsafe {
-        call_config("bootstrap_extension_http_callout_done", envoy_ptr, module_ptr, |config, envoy| {
-            let headers = (!header_list.is_null()).then(|| headers(header_list, header_count));
-            let body = (!chunk_list.is_null()).then(|| chunks(chunk_list, chunk_count));
-            config.on_http_callout_done(envoy, callout_id, result, headers.as_deref(), body.as_deref());
-        });
-    }
+ignored_hooks! {
+    envoy_dynamic_module_on_bootstrap_extension_worker_thread_initialized();
+    envoy_dynamic_module_on_bootstrap_extension_file_changed(RawBuffer, u32);
+    envoy_dynamic_module_on_bootstrap_extension_cluster_add_or_update(RawBuffer);
+    envoy_dynamic_module_on_bootstrap_extension_cluster_removal(RawBuffer);
+    envoy_dynamic_module_on_bootstrap_extension_listener_add_or_update(RawBuffer);
+    envoy_dynamic_module_on_bootstrap_extension_listener_removal(RawBuffer);
+    envoy_dynamic_module_on_bootstrap_extension_http_callout_done(
+        u64, u32, *const RawHeader, usize, *const RawBuffer, usize
+    );
 }

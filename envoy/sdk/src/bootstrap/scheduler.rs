@@ -1,20 +1,17 @@
-//! Getting back onto the main thread: schedulers and timers of the bootstrap extension.
+//! The way back onto the main thread.
 //!
-//! The module owns both; Envoy's side holds only a weak reference to the config, so either may outlive it and then does
-//! nothing.
-
-use std::time::Duration;
+//! The module owns the scheduler. Envoy's side of it holds a weak reference to the config, so a scheduler may outlive the
+//! config; `commit` then does nothing.
 
 use crate::abi;
-use crate::timer::{Ops, Timer};
 
 /// Calls [`BootstrapExtensionConfig::on_scheduled`](super::BootstrapExtensionConfig::on_scheduled) on the main thread.
 pub trait EnvoyBootstrapExtensionConfigScheduler: Send + Sync {
-    /// From any thread; `event_id` arrives unchanged.
+    /// May be called from any thread. `event_id` arrives unchanged.
     fn commit(&self, event_id: u64);
 }
 
-/// Owns one scheduler of Envoy's making.
+/// Owns one scheduler that Envoy made.
 pub(super) struct ConfigScheduler(
     abi::envoy_dynamic_module_type_bootstrap_extension_config_scheduler_module_ptr,
 );
@@ -48,60 +45,5 @@ impl Drop for ConfigScheduler {
     fn drop(&mut self) {
         // SAFETY: made by `scheduler_new`, deleted here and only here.
         unsafe { abi::envoy_dynamic_module_callback_bootstrap_extension_config_scheduler_delete(self.0) };
-    }
-}
-
-impl EnvoyBootstrapExtensionConfigScheduler for Box<dyn EnvoyBootstrapExtensionConfigScheduler> {
-    fn commit(&self, event_id: u64) {
-        (**self).commit(event_id);
-    }
-}
-
-/// A timer on the main thread; it is to be used and dropped there (elsewhere it does nothing, and leaks).
-pub trait EnvoyBootstrapExtensionTimer: Send + Sync {
-    /// Tells timers apart: the handle that fired has the ID of the handle that was made.
-    fn id(&self) -> usize;
-    /// Arms the timer, or arms it anew.
-    fn enable(&self, delay: Duration);
-    /// Disarms the timer.
-    fn disable(&self);
-    /// Whether the timer is armed.
-    fn enabled(&self) -> bool;
-}
-
-pub(super) static TIMER: Ops = Ops {
-    enable: abi::envoy_dynamic_module_callback_bootstrap_extension_timer_enable,
-    disable: abi::envoy_dynamic_module_callback_bootstrap_extension_timer_disable,
-    enabled: abi::envoy_dynamic_module_callback_bootstrap_extension_timer_enabled,
-    delete: abi::envoy_dynamic_module_callback_bootstrap_extension_timer_delete,
-};
-
-impl EnvoyBootstrapExtensionTimer for Timer {
-    fn id(&self) -> usize {
-        self.id()
-    }
-    fn enable(&self, delay: Duration) {
-        self.enable(delay);
-    }
-    fn disable(&self) {
-        self.disable();
-    }
-    fn enabled(&self) -> bool {
-        self.enabled()
-    }
-}
-
-impl EnvoyBootstrapExtensionTimer for Box<dyn EnvoyBootstrapExtensionTimer> {
-    fn id(&self) -> usize {
-        (**self).id()
-    }
-    fn enable(&self, delay: Duration) {
-        (**self).enable(delay);
-    }
-    fn disable(&self) {
-        (**self).disable();
-    }
-    fn enabled(&self) -> bool {
-        (**self).enabled()
     }
 }

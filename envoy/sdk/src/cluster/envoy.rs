@@ -10,62 +10,16 @@ use crate::abi::{
 use crate::buffer::EnvoyBuffer;
 use crate::ffi::{NO_BUFFER, lend, non_null, view};
 
-/// Envoy's side of the cluster, lent to its hooks. Everything but [`Self::new_scheduler`] and [`Self::get_cluster_name`]
-/// belongs to the main thread; elsewhere Envoy refuses it.
-///
-/// The `add_hosts` family takes addresses as `ip:port` and weights of 1 to 128, one each. `None` means that nothing was
-/// added because some address or weight was bad. An address the cluster already has is skipped: the answer has as many
-/// entries as addresses were given, the hosts really added first, null behind. So after a batch that may contain known
-/// addresses, ask [`Self::find_host_by_address`]. Adding or removing one batch costs as much as one host: collect them.
-///
-/// Left out: `send_http_callout` (unused) and the worker slots, whose safe methods take a raw pointer for Envoy to free.
+/// Envoy's side of the cluster, lent to its hooks. [`Self::new_scheduler`] and [`Self::get_cluster_name`] may be called
+/// from any thread. The rest belongs to the main thread; elsewhere Envoy refuses it.
 pub trait EnvoyCluster: Send + Sync {
-    /// Adds hosts at priority 0.
-    fn add_hosts(&self, addresses: &[String], weights: &[u32]) -> Option<Vec<HostPtr>>;
-
-    /// Adds hosts at priority 0, each with the name its TLS certificate is checked against.
-    fn add_hosts_with_hostnames(
-        &self,
-        addresses: &[String],
-        hostnames: &[String],
-        weights: &[u32],
-    ) -> Option<Vec<HostPtr>>;
-
-    /// Removes hosts and closes their idle connections on every worker; requests in flight finish. Answers how many
-    /// of them were there.
-    fn remove_hosts(&self, hosts: &[HostPtr]) -> usize;
-
-    /// Tells Envoy that the first hosts are in: the cluster may be used.
-    fn pre_init_complete(&self);
-
-    /// Adds hosts at priority 0 with their localities (region, zone, sub-zone) and metadata (filter, key, value).
-    fn add_hosts_with_locality(
-        &self,
-        addresses: &[String],
-        weights: &[u32],
-        localities: &[(String, String, String)],
-        metadata: &[Vec<(String, String, String)>],
-    ) -> Option<Vec<HostPtr>>;
-
-    /// Adds hosts at a priority.
-    fn add_hosts_to_priority(
-        &self,
-        priority: u32,
-        addresses: &[String],
-        weights: &[u32],
-    ) -> Option<Vec<HostPtr>>;
-
-    /// Adds hosts at a priority, with localities and metadata.
-    fn add_hosts_with_locality_to_priority(
-        &self,
-        priority: u32,
-        addresses: &[String],
-        weights: &[u32],
-        localities: &[(String, String, String)],
-        metadata: &[Vec<(String, String, String)>],
-    ) -> Option<Vec<HostPtr>>;
-
-    /// Adds hosts at a priority, with names, localities and metadata.
+    /// Adds hosts at a priority: addresses as `ip:port`, the names that TLS certificates are checked against, and weights
+    /// of 1 to 128, one each; localities (region, zone, sub-zone) and metadata (filter, key, value) one each or none.
+    ///
+    /// `None` means that nothing was added because some address or weight was bad. An address the cluster already has is
+    /// skipped: the answer has as many entries as addresses were given, first the hosts really added, then null. After a
+    /// batch that may contain known addresses, ask [`Self::find_host_by_address`]. Adding or removing a batch costs as
+    /// much as one host, so collect them.
     fn add_hosts_with_hostnames_and_locality_to_priority(
         &self,
         priority: u32,
@@ -76,17 +30,17 @@ pub trait EnvoyCluster: Send + Sync {
         metadata: &[Vec<(String, String, String)>],
     ) -> Option<Vec<HostPtr>>;
 
-    /// Changes a host's health.
-    fn update_host_health(
-        &self,
-        host: HostPtr,
-        health_status: abi::envoy_dynamic_module_type_host_health,
-    ) -> bool;
+    /// Removes hosts and closes their idle connections on every worker; requests in flight finish. Answers how many
+    /// of them were there.
+    fn remove_hosts(&self, hosts: &[HostPtr]) -> usize;
+
+    /// Reports that the first hosts are in: the cluster may be used.
+    fn pre_init_complete(&self);
 
     /// The host with this `ip:port`, in all priorities.
     fn find_host_by_address(&self, address: &str) -> Option<HostPtr>;
 
-    /// A way back onto the main thread from any other: see [`EnvoyClusterScheduler`].
+    /// Makes a scheduler, with which any thread can call the main thread.
     fn new_scheduler(&self) -> Box<dyn EnvoyClusterScheduler>;
 
     /// Makes Envoy call [`Cluster::on_worker_event`](super::Cluster::on_worker_event) on every worker, soon.
@@ -105,17 +59,11 @@ pub trait EnvoyCluster: Send + Sync {
 
 /// Calls [`Cluster::on_scheduled`](super::Cluster::on_scheduled) on the main thread.
 pub trait EnvoyClusterScheduler: Send + Sync {
-    /// From any thread; `event_id` arrives unchanged.
+    /// May be called from any thread. `event_id` arrives unchanged.
     fn commit(&self, event_id: u64);
 }
 
-impl EnvoyClusterScheduler for Box<dyn EnvoyClusterScheduler> {
-    fn commit(&self, event_id: u64) {
-        (**self).commit(event_id);
-    }
-}
-
-/// Owns one scheduler of Envoy's making. Envoy's side holds a weak reference to the cluster, so this may outlive it.
+/// Owns one scheduler that Envoy made. Envoy's side holds a weak reference to the cluster, so this may outlive it.
 struct Scheduler(abi::envoy_dynamic_module_type_cluster_scheduler_module_ptr);
 
 // SAFETY: Envoy's scheduler locks a weak pointer and posts to a dispatcher, both made for any thread.
@@ -150,10 +98,10 @@ pub(super) enum During {
 
 /// The real [`EnvoyCluster`].
 ///
-/// # What every call relies on
-/// The pointer is the cluster of the running hook, which Envoy keeps alive throughout. The value is lent for that hook
-/// only; scoped threads may still call it meanwhile, where Envoy's callbacks refuse what belongs to the main thread.
-/// Arguments are copied before a callback returns.
+/// # What calls rely on
+/// *The cluster is live*: the pointer is the cluster of the running hook, which Envoy keeps until the hook has returned.
+/// The value is lent for that hook only. Scoped threads may call it meanwhile; there Envoy's callbacks refuse what belongs
+/// to the main thread.
 pub(super) struct Envoy {
     raw_ptr: *mut c_void,
     during: During,
@@ -176,17 +124,42 @@ impl Envoy {
         if let During::Exclusive(asked) = &self.during
             && asked.load(Ordering::Relaxed)
         {
-            // SAFETY: see the type.
+            // SAFETY: the cluster is live.
             unsafe { abi::envoy_dynamic_module_callback_cluster_pre_init_complete(self.raw_ptr) };
         }
     }
+}
 
-    fn add(&self, batch: &Batch<'_>) -> Option<Vec<HostPtr>> {
-        let n = batch.addresses.len();
+/// Whether each list is as long as Envoy will read it.
+fn is_regular(
+    n: usize,
+    hostnames: &[String],
+    weights: &[u32],
+    localities: &[(String, String, String)],
+    metadata: &[Vec<(String, String, String)>],
+) -> bool {
+    hostnames.len() == n
+        && weights.len() == n
+        && (localities.is_empty() || localities.len() == n)
+        && (metadata.is_empty() || metadata.len() == n)
+        && metadata.windows(2).all(|pair| pair[0].len() == pair[1].len())
+}
+
+impl EnvoyCluster for Envoy {
+    fn add_hosts_with_hostnames_and_locality_to_priority(
+        &self,
+        priority: u32,
+        addresses: &[String],
+        hostnames: &[String],
+        weights: &[u32],
+        localities: &[(String, String, String)],
+        metadata: &[Vec<(String, String, String)>],
+    ) -> Option<Vec<HostPtr>> {
+        let n = addresses.len();
         if n == 0 {
             return Some(Vec::new());
         }
-        if !batch.is_regular() {
+        if !is_regular(n, hostnames, weights, localities, metadata) {
             crate::envoy_log_error!(
                 "hosts not added: as many weights, names, localities as addresses are needed"
             );
@@ -197,95 +170,42 @@ impl Envoy {
             list.resize(n, lend(b""));
             list
         };
-        let addresses = buffers(&mut batch.addresses.iter());
-        let regions = buffers(&mut batch.localities.iter().map(|(region, _, _)| region));
-        let zones = buffers(&mut batch.localities.iter().map(|(_, zone, _)| zone));
-        let sub_zones = buffers(&mut batch.localities.iter().map(|(_, _, sub_zone)| sub_zone));
-        let names = batch.hostnames.map(|names| buffers(&mut names.iter()));
-        let per_host = batch.metadata.first().map_or(0, Vec::len);
-        let metadata: Vec<ModuleBuffer> = batch
-            .metadata
+        let addresses = buffers(&mut addresses.iter());
+        let names = buffers(&mut hostnames.iter());
+        let regions = buffers(&mut localities.iter().map(|(region, _, _)| region));
+        let zones = buffers(&mut localities.iter().map(|(_, zone, _)| zone));
+        let sub_zones = buffers(&mut localities.iter().map(|(_, _, sub_zone)| sub_zone));
+        let per_host = metadata.first().map_or(0, Vec::len);
+        let metadata: Vec<ModuleBuffer> = metadata
             .iter()
             .flatten()
             .flat_map(|(filter, key, value)| [filter, key, value])
             .map(|text| lend(text.as_bytes()))
             .collect();
         let mut hosts = vec![std::ptr::null_mut(); n];
-        // SAFETY: see the type; every array has `n` entries (the metadata `3 * per_host * n`), checked above, and lives
-        // until the call returns.
+        // SAFETY: the cluster is live. Every list has `n` entries and the metadata `3 * per_host * n`, which `is_regular`
+        // has checked; all live until the call returns, by which time Envoy has copied them.
         let added = unsafe {
-            match &names {
-                None => abi::envoy_dynamic_module_callback_cluster_add_hosts(
-                    self.raw_ptr,
-                    batch.priority,
-                    addresses.as_ptr(),
-                    batch.weights.as_ptr(),
-                    regions.as_ptr(),
-                    zones.as_ptr(),
-                    sub_zones.as_ptr(),
-                    metadata.as_ptr(),
-                    per_host,
-                    n,
-                    hosts.as_mut_ptr(),
-                ),
-                Some(names) => abi::envoy_dynamic_module_callback_cluster_add_hosts_with_hostnames(
-                    self.raw_ptr,
-                    batch.priority,
-                    addresses.as_ptr(),
-                    names.as_ptr(),
-                    batch.weights.as_ptr(),
-                    regions.as_ptr(),
-                    zones.as_ptr(),
-                    sub_zones.as_ptr(),
-                    metadata.as_ptr(),
-                    per_host,
-                    n,
-                    hosts.as_mut_ptr(),
-                ),
-            }
+            abi::envoy_dynamic_module_callback_cluster_add_hosts_with_hostnames(
+                self.raw_ptr,
+                priority,
+                addresses.as_ptr(),
+                names.as_ptr(),
+                weights.as_ptr(),
+                regions.as_ptr(),
+                zones.as_ptr(),
+                sub_zones.as_ptr(),
+                metadata.as_ptr(),
+                per_host,
+                n,
+                hosts.as_mut_ptr(),
+            )
         };
         added.then_some(hosts)
     }
-}
-
-/// Hosts to add.
-struct Batch<'a> {
-    priority: u32,
-    addresses: &'a [String],
-    hostnames: Option<&'a [String]>,
-    weights: &'a [u32],
-    localities: &'a [(String, String, String)],
-    metadata: &'a [Vec<(String, String, String)>],
-}
-
-impl Batch<'_> {
-    /// Whether each list is as long as Envoy will read it.
-    fn is_regular(&self) -> bool {
-        let n = self.addresses.len();
-        self.weights.len() == n
-            && self.hostnames.is_none_or(|names| names.len() == n)
-            && (self.localities.is_empty() || self.localities.len() == n)
-            && (self.metadata.is_empty() || self.metadata.len() == n)
-            && self.metadata.windows(2).all(|pair| pair[0].len() == pair[1].len())
-    }
-}
-
-impl EnvoyCluster for Envoy {
-    fn add_hosts(&self, addresses: &[String], weights: &[u32]) -> Option<Vec<HostPtr>> {
-        self.add_hosts_to_priority(0, addresses, weights)
-    }
-
-    fn add_hosts_with_hostnames(
-        &self,
-        addresses: &[String],
-        hostnames: &[String],
-        weights: &[u32],
-    ) -> Option<Vec<HostPtr>> {
-        self.add_hosts_with_hostnames_and_locality_to_priority(0, addresses, hostnames, weights, &[], &[])
-    }
 
     fn remove_hosts(&self, hosts: &[HostPtr]) -> usize {
-        // SAFETY: see the type; Envoy looks each pointer up before it uses it.
+        // SAFETY: the cluster is live, and Envoy looks each pointer up before it uses it.
         unsafe {
             abi::envoy_dynamic_module_callback_cluster_remove_hosts(self.raw_ptr, hosts.as_ptr(), hosts.len())
         }
@@ -297,69 +217,16 @@ impl EnvoyCluster for Envoy {
                 crate::envoy_log_error!("pre_init_complete is for on_init, not new_cluster");
             }
             During::Exclusive(asked) => asked.store(true, Ordering::Relaxed),
-            // SAFETY: see the type.
+            // SAFETY: the cluster is live.
             During::Shared => unsafe {
                 abi::envoy_dynamic_module_callback_cluster_pre_init_complete(self.raw_ptr);
             },
         }
     }
 
-    fn add_hosts_with_locality(
-        &self,
-        addresses: &[String],
-        weights: &[u32],
-        localities: &[(String, String, String)],
-        metadata: &[Vec<(String, String, String)>],
-    ) -> Option<Vec<HostPtr>> {
-        self.add_hosts_with_locality_to_priority(0, addresses, weights, localities, metadata)
-    }
-
-    fn add_hosts_to_priority(
-        &self,
-        priority: u32,
-        addresses: &[String],
-        weights: &[u32],
-    ) -> Option<Vec<HostPtr>> {
-        self.add_hosts_with_locality_to_priority(priority, addresses, weights, &[], &[])
-    }
-
-    fn add_hosts_with_locality_to_priority(
-        &self,
-        priority: u32,
-        addresses: &[String],
-        weights: &[u32],
-        localities: &[(String, String, String)],
-        metadata: &[Vec<(String, String, String)>],
-    ) -> Option<Vec<HostPtr>> {
-        self.add(&Batch { priority, addresses, hostnames: None, weights, localities, metadata })
-    }
-
-    fn add_hosts_with_hostnames_and_locality_to_priority(
-        &self,
-        priority: u32,
-        addresses: &[String],
-        hostnames: &[String],
-        weights: &[u32],
-        localities: &[(String, String, String)],
-        metadata: &[Vec<(String, String, String)>],
-    ) -> Option<Vec<HostPtr>> {
-        self.add(&Batch { priority, addresses, hostnames: Some(hostnames), weights, localities, metadata })
-    }
-
-    fn update_host_health(
-        &self,
-        host: HostPtr,
-        health_status: abi::envoy_dynamic_module_type_host_health,
-    ) -> bool {
-        // SAFETY: see the type; Envoy looks the pointer up before it uses it.
-        unsafe {
-            abi::envoy_dynamic_module_callback_cluster_update_host_health(self.raw_ptr, host, health_status)
-        }
-    }
-
     fn find_host_by_address(&self, address: &str) -> Option<HostPtr> {
         let address = lend(address.as_bytes());
-        // SAFETY: see the type.
+        // SAFETY: the cluster is live.
         non_null(unsafe {
             abi::envoy_dynamic_module_callback_cluster_find_host_by_address(self.raw_ptr, address)
         })
@@ -371,18 +238,18 @@ impl EnvoyCluster for Envoy {
                 "a cluster scheduler made in new_cluster never fires: make it in on_init"
             );
         }
-        // SAFETY: see the type; the returned object is ours until `delete`.
+        // SAFETY: the cluster is live; the returned object is ours until `delete`.
         Box::new(Scheduler(unsafe { abi::envoy_dynamic_module_callback_cluster_scheduler_new(self.raw_ptr) }))
     }
 
     fn run_on_all_workers(&self, event_id: u64) {
-        // SAFETY: see the type.
+        // SAFETY: the cluster is live.
         unsafe { abi::envoy_dynamic_module_callback_cluster_run_on_all_workers(self.raw_ptr, event_id) };
     }
 
     fn get_cluster_name<'a>(&'a self) -> EnvoyBuffer<'a> {
         let mut name = NO_BUFFER;
-        // SAFETY: see the type; a cluster's name does not change while the cluster lives.
+        // SAFETY: the cluster is live, and its name does not change while it lives.
         unsafe {
             abi::envoy_dynamic_module_callback_cluster_get_name(self.raw_ptr, &mut name);
             view(name)
@@ -390,7 +257,7 @@ impl EnvoyCluster for Envoy {
     }
 
     fn use_persistent_host_map(&self) {
-        // SAFETY: see the type.
+        // SAFETY: the cluster is live.
         unsafe { abi::envoy_dynamic_module_callback_cluster_use_persistent_host_map(self.raw_ptr) };
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! The module's pointer is an `Rc<Slot>` that `filter_new` gives to Envoy and `filter_destroy` takes back. Each hook
 //! holds one more reference while it runs, so a filter destroyed inside its own hook lives until that hook returns.
-//! Envoy uses one filter on one thread, which is why an `Rc` will do.
+//! An `Rc` is enough because Envoy uses a filter on one thread.
+//!
+//! Envoy requires more hooks than the module's trait has. Those at the end of this file exist for it alone.
 
 use std::ffi::c_void;
 use std::rc::Rc;
@@ -12,9 +14,7 @@ use super::{EnvoyHttpFilter, HttpFilter};
 use crate::abi::{
     envoy_dynamic_module_type_envoy_buffer as RawBuffer,
     envoy_dynamic_module_type_envoy_http_header as RawHeader,
-    envoy_dynamic_module_type_http_callout_result as CalloutResult,
     envoy_dynamic_module_type_http_filter_stream_reset_reason as ResetReason,
-    envoy_dynamic_module_type_http_stream_reset_reason as StreamResetReason,
     envoy_dynamic_module_type_on_http_filter_local_reply_status as LocalReplyStatus,
     envoy_dynamic_module_type_on_http_filter_request_body_status as RequestBodyStatus,
     envoy_dynamic_module_type_on_http_filter_request_headers_status as RequestHeadersStatus,
@@ -23,7 +23,7 @@ use crate::abi::{
     envoy_dynamic_module_type_on_http_filter_response_headers_status as ResponseHeadersStatus,
     envoy_dynamic_module_type_on_http_filter_response_trailers_status as ResponseTrailersStatus,
 };
-use crate::ffi::{chunks, headers, view};
+use crate::ffi::view;
 use crate::panic::{Panicked, guard};
 
 /// The response-code details of a request that ended in a panic.
@@ -32,8 +32,8 @@ const PANIC_DETAILS: &str = "sandgate_panic";
 type Envoy = EnvoyHttpFilterImpl;
 type DynFilter = dyn HttpFilter<Envoy>;
 
-/// What Envoy's module pointer points at. `None` is a filter that could not be made: Envoy 1.40 goes on calling hooks
-/// whatever `filter_new` returned, so the first of them has to refuse the request.
+/// What Envoy's module pointer points at. `None` is a filter that could not be made: Envoy 1.40 calls its hooks whatever
+/// `filter_new` returned, so the first of them has to refuse the request.
 pub(super) struct Slot(Option<Box<DynFilter>>);
 
 impl Slot {
@@ -74,7 +74,8 @@ impl Drop for Held {
         if let Some(slot) = self.0.take()
             && Rc::strong_count(&slot) == 1
         {
-            // The filter was destroyed while its hook ran; its `Drop` is the module's code.
+            // The filter was destroyed while its hook ran. Its `Drop` is the module's code and may panic; `guard` has
+            // then reported it.
             let _ = guard("http_filter drop", || drop(slot));
         }
     }
@@ -146,6 +147,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(module_ptr: *co
     }
     // SAFETY: Envoy gives back the reference it got from `Slot::into_raw`, once.
     let slot = unsafe { Rc::from_raw(module_ptr.cast::<Slot>()) };
+    // A panic has been reported by `guard`; there is no answer to give.
     let _ = guard("http_filter_destroy", || drop(slot));
 }
 
@@ -159,7 +161,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
         answer_panic(envoy);
         RequestHeadersStatus::StopIteration
     };
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {
         call(
             "http_filter_request_headers",
@@ -173,55 +175,12 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_headers(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    end_of_stream: bool,
-) -> RequestBodyStatus {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        call(
-            "http_filter_request_body",
-            envoy_ptr,
-            module_ptr,
-            |filter, envoy| filter.on_request_body(envoy, end_of_stream),
-            |_| RequestBodyStatus::StopIterationNoBuffer,
-            |envoy| {
-                answer_panic(envoy);
-                RequestBodyStatus::StopIterationNoBuffer
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-) -> RequestTrailersStatus {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        call(
-            "http_filter_request_trailers",
-            envoy_ptr,
-            module_ptr,
-            |filter, envoy| filter.on_request_trailers(envoy),
-            |_| RequestTrailersStatus::StopIteration,
-            |envoy| {
-                answer_panic(envoy);
-                RequestTrailersStatus::StopIteration
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
     envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
     end_of_stream: bool,
 ) -> ResponseHeadersStatus {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {
         call(
             "http_filter_response_headers",
@@ -238,49 +197,6 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_headers(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    end_of_stream: bool,
-) -> ResponseBodyStatus {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        call(
-            "http_filter_response_body",
-            envoy_ptr,
-            module_ptr,
-            |filter, envoy| filter.on_response_body(envoy, end_of_stream),
-            |_| ResponseBodyStatus::Continue,
-            |envoy| {
-                reset_panic(envoy);
-                ResponseBodyStatus::StopIterationNoBuffer
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-) -> ResponseTrailersStatus {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        call(
-            "http_filter_response_trailers",
-            envoy_ptr,
-            module_ptr,
-            |filter, envoy| filter.on_response_trailers(envoy),
-            |_| ResponseTrailersStatus::Continue,
-            |envoy| {
-                reset_panic(envoy);
-                ResponseTrailersStatus::StopIteration
-            },
-        )
-    }
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn envoy_dynamic_module_on_http_filter_local_reply(
     envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
@@ -288,7 +204,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_local_reply(
     details: RawBuffer,
     reset_imminent: bool,
 ) -> LocalReplyStatus {
-    // SAFETY: Envoy's own pointers; the details live until the hook returns.
+    // SAFETY: the pointers are those of this hook; Envoy keeps the details, unchanged, until it returns.
     unsafe {
         call(
             "http_filter_local_reply",
@@ -306,7 +222,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(
     envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
 ) {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {
         notify("http_filter_stream_complete", envoy_ptr, module_ptr, false, |filter, envoy| {
             filter.on_stream_complete(envoy);
@@ -320,7 +236,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     module_ptr: *const c_void,
     event_id: u64,
 ) {
-    // SAFETY: Envoy's own pointers.
+    // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {
         notify("http_filter_scheduled", envoy_ptr, module_ptr, true, |filter, envoy| {
             filter.on_scheduled(envoy, event_id);
@@ -328,130 +244,77 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     }
 }
 
+/// Whether Envoy's pointer stands for a filter that could be made.
+///
+/// # Safety
+/// As for [`Held::new`].
+unsafe fn is_made(module_ptr: *const c_void) -> bool {
+    // SAFETY: the caller's promise is the one `Held::new` asks for.
+    unsafe { Held::new(module_ptr) }.filter().is_some()
+}
+
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark(
-    envoy_ptr: *mut c_void,
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    _envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
-) {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        notify("http_filter_above_high_watermark", envoy_ptr, module_ptr, false, |filter, envoy| {
-            filter.on_downstream_above_write_buffer_high_watermark(envoy);
-        });
+    _end_of_stream: bool,
+) -> RequestBodyStatus {
+    // SAFETY: the pointer is the one Envoy called this hook with.
+    if unsafe { is_made(module_ptr) } {
+        RequestBodyStatus::Continue
+    } else {
+        RequestBodyStatus::StopIterationNoBuffer
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark(
-    envoy_ptr: *mut c_void,
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_trailers(
+    _envoy_ptr: *mut c_void,
     module_ptr: *const c_void,
-) {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        notify("http_filter_below_low_watermark", envoy_ptr, module_ptr, false, |filter, envoy| {
-            filter.on_downstream_below_write_buffer_low_watermark(envoy);
-        });
+) -> RequestTrailersStatus {
+    // SAFETY: the pointer is the one Envoy called this hook with.
+    if unsafe { is_made(module_ptr) } {
+        RequestTrailersStatus::Continue
+    } else {
+        RequestTrailersStatus::StopIteration
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    callout_id: u64,
-    result: u32,
-    header_list: *const RawHeader,
-    header_count: usize,
-    chunk_list: *const RawBuffer,
-    chunk_count: usize,
-) {
-    let result = CalloutResult::from_raw(result).unwrap_or(CalloutResult::Reset);
-    // SAFETY: Envoy's own pointers; headers and chunks live until the hook returns.
-    unsafe {
-        notify("http_filter_http_callout_done", envoy_ptr, module_ptr, true, |filter, envoy| {
-            let headers = (!header_list.is_null()).then(|| headers(header_list, header_count));
-            let body = (!chunk_list.is_null()).then(|| chunks(chunk_list, chunk_count));
-            filter.on_http_callout_done(envoy, callout_id, result, headers.as_deref(), body.as_deref());
-        });
-    }
+extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
+    _envoy_ptr: *mut c_void,
+    _module_ptr: *const c_void,
+    _end_of_stream: bool,
+) -> ResponseBodyStatus {
+    ResponseBodyStatus::Continue
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_headers(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    stream: u64,
-    header_list: *const RawHeader,
-    header_count: usize,
-    end_stream: bool,
-) {
-    // SAFETY: Envoy's own pointers; the headers live until the hook returns.
-    unsafe {
-        notify("http_filter_http_stream_headers", envoy_ptr, module_ptr, true, |filter, envoy| {
-            filter.on_http_stream_headers(envoy, stream, &headers(header_list, header_count), end_stream);
-        });
-    }
+extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
+    _envoy_ptr: *mut c_void,
+    _module_ptr: *const c_void,
+) -> ResponseTrailersStatus {
+    ResponseTrailersStatus::Continue
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_data(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    stream: u64,
-    chunk_list: *const RawBuffer,
-    chunk_count: usize,
-    end_stream: bool,
-) {
-    // SAFETY: Envoy's own pointers; the chunks live until the hook returns.
-    unsafe {
-        notify("http_filter_http_stream_data", envoy_ptr, module_ptr, true, |filter, envoy| {
-            filter.on_http_stream_data(envoy, stream, &chunks(chunk_list, chunk_count), end_stream);
-        });
-    }
+/// Hooks without an answer that nothing here listens to. The callouts and streams they are about cannot be started with
+/// this crate.
+macro_rules! ignored_hooks {
+    ($($name:ident($($ty:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(_: *mut c_void, _: *const c_void, $(_: $ty),*) {}
+    )*};
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_trailers(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    stream: u64,
-    trailer_list: *const RawHeader,
-    trailer_count: usize,
-) {
-    // SAFETY: Envoy's own pointers; the trailers live until the hook returns.
-    unsafe {
-        notify("http_filter_http_stream_trailers", envoy_ptr, module_ptr, true, |filter, envoy| {
-            filter.on_http_stream_trailers(envoy, stream, &headers(trailer_list, trailer_count));
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_complete(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    stream: u64,
-) {
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        notify("http_filter_http_stream_complete", envoy_ptr, module_ptr, true, |filter, envoy| {
-            filter.on_http_stream_complete(envoy, stream);
-        });
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_stream_reset(
-    envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    stream: u64,
-    reason: u32,
-) {
-    let reason = StreamResetReason::from_raw(reason).unwrap_or(StreamResetReason::RemoteReset);
-    // SAFETY: Envoy's own pointers.
-    unsafe {
-        notify("http_filter_http_stream_reset", envoy_ptr, module_ptr, true, |filter, envoy| {
-            filter.on_http_stream_reset(envoy, stream, reason);
-        });
-    }
+ignored_hooks! {
+    envoy_dynamic_module_on_http_filter_downstream_above_write_buffer_high_watermark();
+    envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark();
+    envoy_dynamic_module_on_http_filter_http_callout_done(
+        u64, u32, *const RawHeader, usize, *const RawBuffer, usize
+    );
+    envoy_dynamic_module_on_http_filter_http_stream_headers(u64, *const RawHeader, usize, bool);
+    envoy_dynamic_module_on_http_filter_http_stream_data(u64, *const RawBuffer, usize, bool);
+    envoy_dynamic_module_on_http_filter_http_stream_trailers(u64, *const RawHeader, usize);
+    envoy_dynamic_module_on_http_filter_http_stream_complete(u64);
+    envoy_dynamic_module_on_http_filter_http_stream_reset(u64, u32);
 }

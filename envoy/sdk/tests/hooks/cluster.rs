@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_metrics_result as MetricsResult;
 use envoy_proxy_dynamic_modules_rust_sdk::*;
 
 use crate::host::cluster as host;
@@ -12,20 +11,16 @@ use crate::host::logged;
 use crate::module::{note, seen};
 
 thread_local! {
-    static METRICS: RefCell<Option<(Arc<dyn EnvoyClusterMetrics>, EnvoyCounterId)>> = const { RefCell::new(None) };
     static SCHEDULER: RefCell<Option<Box<dyn EnvoyClusterScheduler>>> = const { RefCell::new(None) };
-    static COMPLETIONS: RefCell<Vec<Box<dyn EnvoyAsyncHostSelectionComplete>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The module's factory. The config's bytes say what its hooks do.
 pub(crate) fn new_config(
     name: &str,
     config: &[u8],
-    metrics: Arc<dyn EnvoyClusterMetrics>,
+    _metrics: Arc<dyn EnvoyClusterMetrics>,
 ) -> Option<Box<dyn ClusterConfig>> {
     note(format!("config {name:?}"));
-    let counter = metrics.define_counter("chosen").expect("defined");
-    METRICS.set(Some((metrics, counter)));
     let mode = String::from_utf8(config.to_vec()).expect("a test writes UTF-8");
     match mode.as_str() {
         "reject" => None,
@@ -75,38 +70,55 @@ impl Cluster for Module {
     fn on_scheduled(&self, envoy: &dyn EnvoyCluster, event_id: u64) {
         note(format!("scheduled {event_id}"));
         let two = addresses(&["10.0.0.1:80", "10.0.0.2:80"]);
+        let names = addresses(&["a", "b"]);
+        let add = |addresses: &[String], names: &[String], weights: &[u32]| {
+            envoy.add_hosts_with_hostnames_and_locality_to_priority(0, addresses, names, weights, &[], &[])
+        };
         match event_id {
             1 => {
-                let hosts = envoy.add_hosts(&two, &[1, 1]).expect("added");
+                let hosts = add(&two, &names, &[1, 1]).expect("added");
                 assert_eq!(hosts, [at(1), at(2)]);
                 assert_eq!(envoy.find_host_by_address("10.0.0.2:80"), Some(hosts[1]));
                 assert_eq!(envoy.find_host_by_address("10.0.0.3:80"), None);
             }
             2 => {
-                let hosts = envoy.add_hosts_with_hostnames(
-                    &addresses(&["10.0.0.1:80", "10.0.0.9:80"]),
-                    &addresses(&["a", "b"]),
-                    &[1, 1],
-                );
+                let hosts = add(&addresses(&["10.0.0.1:80", "10.0.0.9:80"]), &names, &[1, 1]);
                 assert_eq!(hosts, Some(vec![at(3), std::ptr::null_mut()]), "a known address is skipped");
             }
             3 => assert_eq!(envoy.remove_hosts(&[at(1), at(77)]), 1),
             4 => {
                 let locality = || ("r".to_owned(), "z".to_owned(), "s".to_owned());
-                assert_eq!(envoy.add_hosts(&two, &[1]), None, "a weight is missing");
-                assert_eq!(envoy.add_hosts_with_hostnames(&two, &addresses(&["a"]), &[1, 1]), None);
-                assert_eq!(envoy.add_hosts_with_locality(&two, &[1, 1], &[locality()], &[]), None);
-                let uneven = [vec![locality()], vec![]];
-                assert_eq!(
-                    envoy.add_hosts_with_locality(&two, &[1, 1], &[locality(), locality()], &uneven),
-                    None
-                );
-                assert_eq!(envoy.add_hosts(&[], &[]), Some(vec![]));
+                let two_localities = [locality(), locality()];
+                let place = |localities: &[_], metadata: &[_]| {
+                    envoy.add_hosts_with_hostnames_and_locality_to_priority(
+                        0,
+                        &two,
+                        &names,
+                        &[1, 1],
+                        localities,
+                        metadata,
+                    )
+                };
+                assert_eq!(add(&two, &names, &[1]), None, "a weight is missing");
+                assert_eq!(add(&two, &names[..1], &[1, 1]), None, "a name is missing");
+                assert_eq!(place(&two_localities[..1], &[]), None, "a locality is missing");
+                assert_eq!(place(&two_localities, &[vec![locality()], vec![]]), None, "metadata are uneven");
+                assert_eq!(add(&[], &[], &[]), Some(vec![]));
             }
             5 => {
                 let metadata = vec![vec![("f".to_owned(), "k".to_owned(), "v".to_owned())]; 2];
-                envoy.add_hosts_with_locality_to_priority(3, &two, &[1, 1], &[], &metadata).expect("added");
-                assert_eq!(envoy.add_hosts(&addresses(&["nonsense"]), &[1]), None, "Envoy refused");
+                let locality = ("r".to_owned(), "z".to_owned(), "s".to_owned());
+                envoy
+                    .add_hosts_with_hostnames_and_locality_to_priority(
+                        3,
+                        &two,
+                        &names,
+                        &[1, 1],
+                        &[locality.clone(), locality],
+                        &metadata,
+                    )
+                    .expect("added");
+                assert_eq!(add(&addresses(&["nonsense"]), &names[..1], &[1]), None, "Envoy refused");
             }
             6 => envoy.run_on_all_workers(60),
             7 => envoy.pre_init_complete(),
@@ -115,9 +127,6 @@ impl Cluster for Module {
     }
     fn on_worker_event(&self, _: &dyn EnvoyCluster, event_id: u64) {
         note(format!("worker event {event_id}"));
-    }
-    fn on_server_initialized(&mut self, _: &dyn EnvoyCluster) {
-        note("server initialized");
     }
     fn on_shutdown(&mut self, _: &dyn EnvoyCluster, _completion: CompletionCallback) {
         panic!("scripted");
@@ -129,39 +138,21 @@ struct Lb {
     hosts: Vec<(PackedAddress, usize)>,
 }
 
-struct Handle;
-
-impl AsyncHostSelectionHandle for Handle {
-    fn cancel(&mut self) {
-        note("cancelled");
-    }
-}
-
 impl ClusterLb for Lb {
     fn choose_host(
         &mut self,
         context: Option<&dyn ClusterLbContext>,
-        async_completion: Box<dyn EnvoyAsyncHostSelectionComplete>,
+        _async_completion: Box<dyn EnvoyAsyncHostSelectionComplete>,
     ) -> HostSelectionResult {
         let Some(context) = context else { return HostSelectionResult::NoHost };
         assert!(context.get_downstream_header("none", 0).is_none());
         let (authority, count) = context.get_downstream_header(":authority", 0).expect("there");
         assert_eq!(count, 1);
+        assert!(context.get_filter_state_bytes(b"none").is_none());
+        let state = context.get_filter_state_bytes(b"authority").expect("there");
+        assert_eq!(state.as_slice(), authority.as_slice());
         match authority.as_slice() {
             b"first" => HostSelectionResult::Selected(at(self.hosts[0].1)),
-            b"keep" => {
-                COMPLETIONS.with_borrow_mut(|all| all.push(async_completion));
-                HostSelectionResult::Selected(at(7))
-            }
-            b"later" => {
-                COMPLETIONS.with_borrow_mut(|all| all.push(async_completion));
-                HostSelectionResult::AsyncPending(Box::new(Handle))
-            }
-            b"at once" => {
-                async_completion.complete(Some(at(9)), "");
-                HostSelectionResult::AsyncPending(Box::new(Handle))
-            }
-            b"forgotten" => HostSelectionResult::AsyncPending(Box::new(Handle)),
             b"panic" => panic!("scripted"),
             _ => HostSelectionResult::NoHost,
         }
@@ -179,13 +170,23 @@ impl ClusterLb for Lb {
         }
         for i in 0..added {
             let host = envoy.get_member_update_host(i, true).expect("there") as usize;
-            note(envoy.get_member_update_host_address(i, true).expect("there"));
             if let Some(address) = envoy.get_member_update_host_packed_address(i, true) {
                 self.hosts.push((address, host));
             }
         }
         assert!(envoy.get_member_update_host(added, true).is_none());
-        assert!(envoy.get_member_update_host_address(added, true).is_none());
+        assert!(envoy.get_member_update_host_packed_address(added, true).is_none());
+        for priority in 0..u32::try_from(envoy.get_priority_set_size()).expect("few") {
+            for i in 0..envoy.get_hosts_count(priority) {
+                let address = envoy.get_host_address(priority, i).expect("there");
+                let host = envoy.get_host(priority, i).expect("there") as usize;
+                note(format!("{host} at {}", String::from_utf8_lossy(address.as_slice())));
+            }
+            if priority == 1 {
+                assert!(envoy.get_host(priority, added).is_none());
+                assert!(envoy.get_host_address(priority, added).is_none());
+            }
+        }
         note(format!("{:?}", self.hosts));
     }
 }
@@ -255,8 +256,8 @@ fn a_panic_in_init_leaves_the_cluster_uninitialised_and_envoy_alive() {
     let cluster = host::Cluster::new(&config);
     cluster.init();
     assert_eq!(cluster.ready.get(), 0);
-    cluster.server_initialized();
-    assert_eq!(seen().pop().as_deref(), Some("server initialized"));
+    cluster.worker_event(60);
+    assert_eq!(seen().pop().as_deref(), Some("worker event 60"));
 }
 
 #[test]
@@ -314,7 +315,7 @@ fn a_load_balancer_follows_the_members_and_picks_one() {
     let (_config, _cluster, lb) = balancer();
     lb.members(&[member(4, "10.0.0.4:80"), member(6, "[fd00::6]:81"), member(8, "/a/pipe")], &[]);
     let told = seen();
-    assert_eq!(told[..3], ["10.0.0.4:80", "[fd00::6]:81", "/a/pipe"]);
+    assert_eq!(told[..3], ["4 at 10.0.0.4:80", "6 at [fd00::6]:81", "8 at /a/pipe"]);
     let v6 = "V6([253, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6], 81)";
     assert_eq!(told[3], format!("[(V4([10, 0, 0, 4], 80), 4), ({v6}, 6)]"));
     let request = host::Request::new(&lb, "first");
@@ -332,7 +333,6 @@ fn no_host_is_an_answer_also_to_a_panic_and_to_a_request_without_context() {
     assert_eq!(logged(), []);
     assert_eq!(host::Request::new(&lb, "panic").choose(), (NULL, NULL));
     assert_eq!(logged().len(), 1);
-    assert_eq!(lb.delivered.borrow().len(), 0);
 }
 
 #[test]
@@ -356,61 +356,6 @@ fn a_panic_in_the_membership_hook_is_only_reported() {
 }
 
 #[test]
-fn a_host_is_delivered_later_from_another_thread_and_only_once() {
-    let (_config, _cluster, lb) = balancer();
-    let request = host::Request::new(&lb, "later");
-    let (host, handle) = request.choose();
-    assert!(host.is_null() && !handle.is_null());
-    let completion = COMPLETIONS.take().pop().expect("kept");
-    std::thread::scope(|scope| {
-        scope.spawn(move || completion.complete(Some(at(5)), "found"));
-    });
-    assert_eq!(*lb.delivered.borrow(), [(request.ptr() as usize, 5, "found".to_owned())]);
-    lb.cancel(handle);
-    assert_eq!(seen(), [] as [&str; 0], "Envoy lets go of the handle; nothing was cancelled");
-}
-
-#[test]
-fn a_cancelled_selection_delivers_nothing() {
-    let (_config, _cluster, lb) = balancer();
-    let (_, handle) = host::Request::new(&lb, "later").choose();
-    lb.cancel(handle);
-    assert_eq!(seen(), ["cancelled"]);
-    COMPLETIONS.take().pop().expect("kept").complete(Some(at(5)), "too late");
-    assert!(lb.delivered.borrow().is_empty());
-}
-
-#[test]
-fn a_completion_used_inside_choose_host_is_the_answer() {
-    let (_config, _cluster, lb) = balancer();
-    assert_eq!(host::Request::new(&lb, "at once").choose(), (at(9), NULL));
-    assert_eq!(host::Request::new(&lb, "forgotten").choose(), (NULL, NULL), "nobody will ever answer");
-    assert!(lb.delivered.borrow().is_empty());
-}
-
-#[test]
-fn a_completion_dropped_while_envoy_waits_answers_no_host() {
-    let (_config, _cluster, lb) = balancer();
-    let request = host::Request::new(&lb, "later");
-    let (_, handle) = request.choose();
-    drop(COMPLETIONS.take());
-    assert_eq!(*lb.delivered.borrow(), [(request.ptr() as usize, 0, "host selection abandoned".to_owned())]);
-    lb.cancel(handle);
-}
-
-#[test]
-fn a_completion_kept_after_a_synchronous_answer_is_dead_even_when_the_next_request_runs() {
-    let (_config, _cluster, lb) = balancer();
-    assert_eq!(host::Request::new(&lb, "keep").choose(), (at(7), NULL));
-    let stale = COMPLETIONS.take().pop().expect("kept");
-    let (_, handle) = host::Request::new(&lb, "later").choose();
-    stale.complete(Some(at(1)), "stale");
-    assert!(lb.delivered.borrow().is_empty());
-    lb.cancel(handle);
-    COMPLETIONS.take();
-}
-
-#[test]
 fn a_choice_inside_a_choice_of_the_same_load_balancer_is_refused() {
     let (_config, _cluster, lb) = balancer();
     lb.members(&[member(4, "10.0.0.4:80")], &[]);
@@ -419,19 +364,4 @@ fn a_choice_inside_a_choice_of_the_same_load_balancer_is_refused() {
     assert_eq!(outer.choose(), (at(4), NULL));
     assert_eq!(lb.nested_answer.get(), Some((NULL, NULL)));
     assert!(logged().pop().is_some_and(|(_, message)| message.contains("refused")));
-}
-
-#[test]
-fn metrics_outlive_their_config_as_errors() {
-    let config = host::Config::new(b"");
-    let (metrics, counter) = METRICS.take().expect("given");
-    assert_eq!(metrics.define_gauge("late"), Err(MetricsResult::Frozen));
-    assert_eq!(metrics.increment_counter(counter, 2), Ok(()));
-    assert_eq!(config.metrics.value(counter.0, &[]), 2);
-    drop(config);
-    let after = std::thread::spawn(move || metrics.increment_counter(counter, 2)).join().expect("no panic");
-    assert_eq!(after, Err(MetricsResult::MetricNotFound));
-    host::Config::new(b"reject");
-    let (metrics, counter) = METRICS.take().expect("given");
-    assert_eq!(metrics.increment_counter(counter, 1), Err(MetricsResult::MetricNotFound));
 }

@@ -66,21 +66,6 @@ extern "C" fn envoy_dynamic_module_callback_log_enabled(level: Level) -> bool {
     level as u32 >= Level::Info as u32
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_get_log_level() -> u32 {
-    Level::Info as u32
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_get_concurrency() -> u32 {
-    2
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_is_validation_mode() -> bool {
-    false
-}
-
 unsafe extern "C" {
     fn envoy_dynamic_module_on_program_init() -> *const std::ffi::c_char;
 }
@@ -92,90 +77,57 @@ pub(crate) fn program_init() -> Option<String> {
         .then(|| unsafe { std::ffi::CStr::from_ptr(version) }.to_str().expect("UTF-8").to_owned())
 }
 
-/// Metrics of one config: kind and labels by ID, values by ID and label values.
+/// Metrics of one config: names and values by ID. None has labels.
 #[derive(Default)]
 pub(crate) struct Metrics {
     pub frozen: std::cell::Cell<bool>,
-    /// Answer this instead, if set.
-    pub answer: std::cell::Cell<Option<u32>>,
-    pub defined: RefCell<Vec<(String, Vec<String>)>>,
-    pub values: RefCell<HashMap<(usize, Vec<String>), u64>>,
+    pub defined: RefCell<Vec<String>>,
+    pub values: RefCell<HashMap<usize, u64>>,
 }
 
 impl Metrics {
-    pub(crate) unsafe fn define(
-        &self,
-        name: ModuleBuf,
-        labels: *const ModuleBuf,
-        n: usize,
-        id: *mut usize,
-    ) -> u32 {
-        if let Some(answer) = self.answer.get() {
-            return answer;
-        }
+    pub(crate) unsafe fn define(&self, name: ModuleBuf, id: *mut usize) -> u32 {
         if self.frozen.get() {
             return 3;
         }
         let mut defined = self.defined.borrow_mut();
-        let name = String::from_utf8(unsafe { take(name) }).expect("UTF-8");
-        defined.push((name, unsafe { take_list(labels, n) }));
+        defined.push(String::from_utf8(unsafe { take(name) }).expect("UTF-8"));
         unsafe { *id = defined.len() };
         0
     }
 
-    pub(crate) unsafe fn record(
-        &self,
-        id: usize,
-        labels: *const ModuleBuf,
-        n: usize,
-        change: impl FnOnce(u64) -> u64,
-    ) -> u32 {
-        let defined = self.defined.borrow();
-        let Some((_, names)) = id.checked_sub(1).and_then(|i| defined.get(i)) else { return 1 };
-        if names.len() != n {
-            return 2;
+    pub(crate) fn record(&self, id: usize, change: impl FnOnce(u64) -> u64) -> u32 {
+        if id == 0 || id > self.defined.borrow().len() {
+            return 1;
         }
-        let labels = unsafe { take_list(labels, n) };
         let mut values = self.values.borrow_mut();
-        let value = values.entry((id, labels)).or_default();
+        let value = values.entry(id).or_default();
         *value = change(*value);
         0
     }
 
-    pub(crate) fn value(&self, id: usize, labels: &[&str]) -> u64 {
-        let labels = labels.iter().map(ToString::to_string).collect();
-        self.values.borrow().get(&(id, labels)).copied().unwrap_or(0)
+    pub(crate) fn value(&self, id: usize) -> u64 {
+        self.values.borrow().get(&id).copied().unwrap_or(0)
     }
 }
 
 /// Defines an area's metrics callbacks over `$metrics(pointer)`.
 #[macro_export]
 macro_rules! metrics_callbacks {
-    ($metrics:path; define $($define:ident)*; add $($add:ident)*; sub $($sub:ident)*; set $($set:ident)*) => {
+    ($metrics:path; define $($define:ident)*; add $($add:ident)*; set $($set:ident)*) => {
         $(#[unsafe(no_mangle)]
         extern "C" fn $define(p: P, name: ModuleBuf, labels: *mut ModuleBuf, n: usize, id: *mut usize) -> u32 {
-            unsafe { $metrics(p).define(name, labels, n, id) }
+            assert!(labels.is_null() && n == 0, "no metric has labels");
+            unsafe { $metrics(p).define(name, id) }
         })*
         $($crate::metrics_callbacks!(@record $metrics, $add, |value, old| old + value);)*
-        $($crate::metrics_callbacks!(@record $metrics, $sub, |value, old| old - value);)*
         $($crate::metrics_callbacks!(@record $metrics, $set, |value, _old| value);)*
     };
     (@record $metrics:path, $name:ident, |$value:ident, $old:ident| $new:expr) => {
         #[unsafe(no_mangle)]
         extern "C" fn $name(p: P, id: usize, labels: *mut ModuleBuf, n: usize, $value: u64) -> u32 {
-            unsafe { $metrics(p).record(id, labels, n, |$old| $new) }
+            assert!(labels.is_null() && n == 0, "no metric has labels");
+            unsafe { $metrics(p).record(id, |$old| $new) }
         }
     };
-}
-
-/// Defines callbacks that no test uses but the linker wants: calling one ends the process and says which it was.
-#[macro_export]
-macro_rules! unused_callbacks {
-    ($($name:ident)*) => {$(
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() {
-            eprintln!("the test host has no {}", stringify!($name));
-            std::process::abort();
-        }
-    )*};
 }

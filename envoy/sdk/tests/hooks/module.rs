@@ -54,7 +54,6 @@ fn new_http(
         b"reject" => return None,
         b"panic" => panic!("no config"),
         b"metrics" => crate::http::use_metrics(envoy),
-        b"schedule" => crate::http::keep_scheduler(envoy.new_scheduler()),
         _ => {}
     }
     Some(Box::new(Config))
@@ -68,25 +67,6 @@ impl HttpFilterConfig<EnvoyHttpFilterImpl> for Config {
         script("new", envoy);
         Box::new(Filter(script))
     }
-
-    fn on_scheduled(&self, event_id: u64) {
-        note(format!("config scheduled {event_id}"));
-    }
-
-    fn on_http_callout_done(
-        &self,
-        _envoy_config: &mut EnvoyHttpFilterConfigImpl,
-        callout_id: u64,
-        result: abi::envoy_dynamic_module_type_http_callout_result,
-        response_headers: Option<&[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)]>,
-        response_body: Option<&[EnvoyBuffer<'_>]>,
-    ) {
-        note(format!(
-            "config callout {callout_id} {result:?} {:?} {:?}",
-            response_headers.map(<[_]>::len),
-            response_body.map(<[_]>::len)
-        ));
-    }
 }
 
 struct Filter(Rc<FilterScript>);
@@ -98,15 +78,9 @@ impl Drop for Filter {
 }
 
 use abi::{
-    envoy_dynamic_module_type_http_callout_result as CalloutResult,
-    envoy_dynamic_module_type_http_stream_reset_reason as StreamResetReason,
     envoy_dynamic_module_type_on_http_filter_local_reply_status as LocalReplyStatus,
-    envoy_dynamic_module_type_on_http_filter_request_body_status as RequestBodyStatus,
     envoy_dynamic_module_type_on_http_filter_request_headers_status as RequestHeadersStatus,
-    envoy_dynamic_module_type_on_http_filter_request_trailers_status as RequestTrailersStatus,
-    envoy_dynamic_module_type_on_http_filter_response_body_status as ResponseBodyStatus,
     envoy_dynamic_module_type_on_http_filter_response_headers_status as ResponseHeadersStatus,
-    envoy_dynamic_module_type_on_http_filter_response_trailers_status as ResponseTrailersStatus,
 };
 
 impl HttpFilter<EnvoyHttpFilterImpl> for Filter {
@@ -114,85 +88,16 @@ impl HttpFilter<EnvoyHttpFilterImpl> for Filter {
         (self.0)("request_headers", envoy);
         RequestHeadersStatus::StopAllIterationAndWatermark
     }
-    fn on_request_body(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> RequestBodyStatus {
-        (self.0)("request_body", envoy);
-        RequestBodyStatus::Continue
-    }
-    fn on_request_trailers(&self, envoy: &mut EnvoyHttpFilterImpl) -> RequestTrailersStatus {
-        (self.0)("request_trailers", envoy);
-        RequestTrailersStatus::Continue
-    }
     fn on_response_headers(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> ResponseHeadersStatus {
         (self.0)("response_headers", envoy);
         ResponseHeadersStatus::Continue
     }
-    fn on_response_body(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> ResponseBodyStatus {
-        (self.0)("response_body", envoy);
-        ResponseBodyStatus::Continue
-    }
-    fn on_response_trailers(&self, envoy: &mut EnvoyHttpFilterImpl) -> ResponseTrailersStatus {
-        (self.0)("response_trailers", envoy);
-        ResponseTrailersStatus::Continue
-    }
     fn on_stream_complete(&self, envoy: &mut EnvoyHttpFilterImpl) {
         (self.0)("stream_complete", envoy);
-    }
-    fn on_http_callout_done(
-        &self,
-        envoy: &mut EnvoyHttpFilterImpl,
-        _id: u64,
-        result: CalloutResult,
-        headers: Option<&[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)]>,
-        body: Option<&[EnvoyBuffer<'_>]>,
-    ) {
-        note(format!("callout {result:?} {:?} {:?}", headers.map(<[_]>::len), body.map(<[_]>::len)));
-        (self.0)("http_callout_done", envoy);
-    }
-    fn on_http_stream_headers(
-        &self,
-        envoy: &mut EnvoyHttpFilterImpl,
-        _stream: u64,
-        headers: &[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)],
-        _end: bool,
-    ) {
-        note(format!("stream headers {}", headers.len()));
-        (self.0)("http_stream_headers", envoy);
-    }
-    fn on_http_stream_data(
-        &self,
-        envoy: &mut EnvoyHttpFilterImpl,
-        _stream: u64,
-        data: &[EnvoyBuffer<'_>],
-        _end: bool,
-    ) {
-        note(format!("stream data {}", data.len()));
-        (self.0)("http_stream_data", envoy);
-    }
-    fn on_http_stream_trailers(
-        &self,
-        envoy: &mut EnvoyHttpFilterImpl,
-        _stream: u64,
-        trailers: &[(EnvoyBuffer<'_>, EnvoyBuffer<'_>)],
-    ) {
-        note(format!("stream trailers {}", trailers.len()));
-        (self.0)("http_stream_trailers", envoy);
-    }
-    fn on_http_stream_complete(&self, envoy: &mut EnvoyHttpFilterImpl, _stream: u64) {
-        (self.0)("http_stream_complete", envoy);
-    }
-    fn on_http_stream_reset(&self, envoy: &mut EnvoyHttpFilterImpl, _stream: u64, reason: StreamResetReason) {
-        note(format!("stream reset {reason:?}"));
-        (self.0)("http_stream_reset", envoy);
     }
     fn on_scheduled(&self, envoy: &mut EnvoyHttpFilterImpl, event_id: u64) {
         note(format!("scheduled {event_id}"));
         (self.0)("scheduled", envoy);
-    }
-    fn on_downstream_above_write_buffer_high_watermark(&self, envoy: &mut EnvoyHttpFilterImpl) {
-        (self.0)("above_high_watermark", envoy);
-    }
-    fn on_downstream_below_write_buffer_low_watermark(&self, envoy: &mut EnvoyHttpFilterImpl) {
-        (self.0)("below_low_watermark", envoy);
     }
     fn on_local_reply(
         &self,

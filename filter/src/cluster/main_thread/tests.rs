@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender};
 
-use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_host_health as Health;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBuffer, EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
 use sandgate_request::UpstreamConfig;
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, RouteWriter, State};

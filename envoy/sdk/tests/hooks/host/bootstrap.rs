@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi::{
-    envoy_dynamic_module_type_counter_iterator_fn as IteratorFn,
-    envoy_dynamic_module_type_envoy_buffer as EnvoyBuf, envoy_dynamic_module_type_module_buffer as ModuleBuf,
-    envoy_dynamic_module_type_stats_iteration_action as IterationAction,
+    envoy_dynamic_module_type_envoy_buffer as EnvoyBuf,
+    envoy_dynamic_module_type_envoy_http_header as EnvoyHeader,
+    envoy_dynamic_module_type_module_buffer as ModuleBuf,
 };
 
 use super::{Metrics, P, give, take};
@@ -23,8 +23,6 @@ pub(crate) struct Bootstrap {
     pub handlers: RefCell<Vec<String>>,
     pub answer: RefCell<String>,
     pub timers: Rc<RefCell<Timers>>,
-    /// A hook of the extension to call from inside reading a gauge, as re-entrance.
-    pub nested: Cell<bool>,
 }
 
 /// The timers by ID: armed with a delay, or not.
@@ -69,6 +67,16 @@ unsafe extern "C" {
         path: EnvoyBuf,
         events: u32,
     );
+    fn envoy_dynamic_module_on_bootstrap_extension_http_callout_done(
+        envoy: P,
+        module: *const c_void,
+        id: u64,
+        result: u32,
+        headers: *const EnvoyHeader,
+        n: usize,
+        body: *const EnvoyBuf,
+        chunks: usize,
+    );
     fn envoy_dynamic_module_on_bootstrap_extension_admin_request(
         envoy: P,
         module: *const c_void,
@@ -111,7 +119,6 @@ impl Bootstrap {
             handlers: RefCell::default(),
             answer: RefCell::default(),
             timers: Rc::default(),
-            nested: Cell::new(false),
         });
         this.config.set(unsafe {
             envoy_dynamic_module_on_bootstrap_extension_config_new(this.ptr(), give(b"b\xff"), give(config))
@@ -154,6 +161,13 @@ impl Bootstrap {
         (status, self.answer.borrow().clone())
     }
 
+    /// The ID of the timer, of which there is one.
+    pub(crate) fn only_timer(&self) -> usize {
+        let timers = self.timers.borrow();
+        assert_eq!(timers.live.len(), 1);
+        timers.live[0].0
+    }
+
     /// Lets the timer fire.
     pub(crate) fn fire(&self, id: usize) {
         unsafe {
@@ -167,17 +181,24 @@ impl Bootstrap {
         };
     }
 
-    /// All the hooks that only tell.
-    pub(crate) fn tell_everything(&self) {
+    pub(crate) fn drain_started(&self) {
+        unsafe {
+            envoy_dynamic_module_on_bootstrap_extension_drain_started(self.ptr(), self.extension.get());
+        }
+    }
+
+    /// All the hooks that nothing listens to.
+    pub(crate) fn call_ignored_hooks(&self) {
         let (p, c, e) = (self.ptr(), self.config.get(), self.extension.get());
+        let (headers, chunks) = (std::ptr::null(), std::ptr::null());
         unsafe {
             envoy_dynamic_module_on_bootstrap_extension_worker_thread_initialized(p, e);
-            envoy_dynamic_module_on_bootstrap_extension_drain_started(p, e);
             envoy_dynamic_module_on_bootstrap_extension_file_changed(p, c, give(b"/f"), 2);
             envoy_dynamic_module_on_bootstrap_extension_cluster_add_or_update(p, c, give(b"c\xff"));
             envoy_dynamic_module_on_bootstrap_extension_cluster_removal(p, c, give(b"c"));
             envoy_dynamic_module_on_bootstrap_extension_listener_add_or_update(p, c, give(b"l"));
             envoy_dynamic_module_on_bootstrap_extension_listener_removal(p, c, super::NOTHING);
+            envoy_dynamic_module_on_bootstrap_extension_http_callout_done(p, c, 1, 0, headers, 0, chunks, 0);
         }
     }
 
@@ -218,12 +239,8 @@ unsafe fn metrics<'a>(p: P) -> &'a Metrics {
 
 crate::metrics_callbacks!(metrics;
     define envoy_dynamic_module_callback_bootstrap_extension_config_define_counter
-        envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge
-        envoy_dynamic_module_callback_bootstrap_extension_config_define_histogram;
-    add envoy_dynamic_module_callback_bootstrap_extension_config_increment_counter
-        envoy_dynamic_module_callback_bootstrap_extension_config_increment_gauge
-        envoy_dynamic_module_callback_bootstrap_extension_config_record_histogram_value;
-    sub envoy_dynamic_module_callback_bootstrap_extension_config_decrement_gauge;
+        envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge;
+    add envoy_dynamic_module_callback_bootstrap_extension_config_increment_counter;
     set envoy_dynamic_module_callback_bootstrap_extension_config_set_gauge);
 
 #[unsafe(no_mangle)]
@@ -245,34 +262,6 @@ extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_config_scheduler
 extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_config_signal_init_complete(p: P) {
     let ready = &unsafe { bootstrap(p) }.ready;
     ready.set(ready.get() + 1);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_get_gauge_value(
-    p: P,
-    _name: ModuleBuf,
-    value: *mut u64,
-) -> bool {
-    let bootstrap = unsafe { bootstrap(p) };
-    if bootstrap.nested.replace(false) {
-        bootstrap.server_initialized();
-    }
-    unsafe { *value = 5 };
-    true
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_iterate_counters(
-    _p: P,
-    visit: IteratorFn,
-    context: P,
-) {
-    for (name, value) in [("one", 1), ("two", 2), ("three", 3)] {
-        let visit = visit.expect("a function");
-        if unsafe { visit(give(name.as_bytes()), value, context) } == IterationAction::Stop {
-            return;
-        }
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -305,26 +294,11 @@ extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_timer_new(p: P) 
     raw.cast()
 }
 
-unsafe fn arm(timer: P, armed: Option<u64>) {
-    let timer = unsafe { &*timer.cast::<Timer>() };
-    let mut timers = timer.timers.borrow_mut();
-    timers.live.iter_mut().find(|(id, _)| *id == timer.id).expect("a live timer").1 = armed;
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_timer_enable(timer: P, delay: u64) {
-    unsafe { arm(timer, Some(delay)) };
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_timer_disable(timer: P) {
-    unsafe { arm(timer, None) };
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_timer_enabled(timer: P) -> bool {
     let timer = unsafe { &*timer.cast::<Timer>() };
-    timer.timers.borrow().live.iter().any(|(id, armed)| *id == timer.id && armed.is_some())
+    let mut timers = timer.timers.borrow_mut();
+    timers.live.iter_mut().find(|(id, _)| *id == timer.id).expect("a live timer").1 = Some(delay);
 }
 
 #[unsafe(no_mangle)]
@@ -333,14 +307,4 @@ extern "C" fn envoy_dynamic_module_callback_bootstrap_extension_timer_delete(tim
     let mut timers = timer.timers.borrow_mut();
     timers.live.retain(|(id, _)| *id != timer.id);
     timers.deleted.push(timer.id);
-}
-
-crate::unused_callbacks! {
-    envoy_dynamic_module_callback_bootstrap_extension_get_counter_value
-    envoy_dynamic_module_callback_bootstrap_extension_get_histogram_summary
-    envoy_dynamic_module_callback_bootstrap_extension_iterate_gauges
-    envoy_dynamic_module_callback_bootstrap_extension_file_watcher_add_watch
-    envoy_dynamic_module_callback_bootstrap_extension_remove_admin_handler
-    envoy_dynamic_module_callback_bootstrap_extension_enable_cluster_lifecycle
-    envoy_dynamic_module_callback_bootstrap_extension_enable_listener_lifecycle
 }

@@ -10,7 +10,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
     envoy_dynamic_module_type_packed_address as Packed,
 };
 
-use super::{Metrics, NOTHING, P, give, take, take_list};
+use super::{NOTHING, P, give, take, take_list};
 
 /// A host of the cluster; its number is its "pointer".
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,9 +21,8 @@ pub(crate) struct Host {
     pub priority: u32,
 }
 
-/// A cluster configuration of the host. Its metrics are closed with it.
+/// A cluster configuration of the host.
 pub(crate) struct Config {
-    pub metrics: Metrics,
     pub module: Cell<*const c_void>,
 }
 
@@ -46,7 +45,6 @@ pub(crate) struct Lb {
     pub module: Cell<*const c_void>,
     pub added: RefCell<Vec<Host>>,
     pub removed: RefCell<Vec<Host>>,
-    pub delivered: RefCell<Vec<(usize, usize, String)>>,
     /// Choose a host from inside reading a header, as re-entrance.
     pub nested: Cell<Option<P>>,
     pub nested_answer: Cell<Option<(P, P)>>,
@@ -70,7 +68,6 @@ unsafe extern "C" {
     fn envoy_dynamic_module_on_cluster_destroy(module: *const c_void);
     fn envoy_dynamic_module_on_cluster_scheduled(envoy: P, module: *const c_void, event: u64);
     fn envoy_dynamic_module_on_cluster_worker_event(envoy: P, module: *const c_void, event: u64);
-    fn envoy_dynamic_module_on_cluster_server_initialized(envoy: P, module: *const c_void);
     fn envoy_dynamic_module_on_cluster_shutdown(
         envoy: P,
         module: *const c_void,
@@ -85,7 +82,6 @@ unsafe extern "C" {
         host: *mut P,
         handle: *mut P,
     );
-    fn envoy_dynamic_module_on_cluster_lb_cancel_host_selection(module: *const c_void, handle: P);
     fn envoy_dynamic_module_on_cluster_lb_on_host_membership_update(
         envoy: P,
         module: *const c_void,
@@ -97,7 +93,7 @@ unsafe extern "C" {
 impl Config {
     pub(crate) fn new(config: &[u8]) -> Rc<Self> {
         assert_eq!(super::program_init().as_deref(), Some("v0.2.0"));
-        let this = Rc::new(Self { metrics: Metrics::default(), module: Cell::new(std::ptr::null()) });
+        let this = Rc::new(Self { module: Cell::new(std::ptr::null()) });
         let envoy = std::ptr::from_ref(&*this).cast_mut().cast();
         this.module
             .set(unsafe { envoy_dynamic_module_on_cluster_config_new(envoy, give(b"c\xff"), give(config)) });
@@ -140,10 +136,6 @@ impl Cluster {
         unsafe { envoy_dynamic_module_on_cluster_scheduled(self.ptr(), self.module.get(), event) };
     }
 
-    pub(crate) fn server_initialized(&self) {
-        unsafe { envoy_dynamic_module_on_cluster_server_initialized(self.ptr(), self.module.get()) };
-    }
-
     pub(crate) fn worker_event(&self, event: u64) {
         unsafe { envoy_dynamic_module_on_cluster_worker_event(self.ptr(), self.module.get(), event) };
     }
@@ -179,7 +171,6 @@ impl Lb {
             module: Cell::new(std::ptr::null()),
             added: RefCell::default(),
             removed: RefCell::default(),
-            delivered: RefCell::default(),
             nested: Cell::new(None),
             nested_answer: Cell::new(None),
         });
@@ -204,10 +195,6 @@ impl Lb {
             );
         };
         (host, handle)
-    }
-
-    pub(crate) fn cancel(&self, handle: P) {
-        unsafe { envoy_dynamic_module_on_cluster_lb_cancel_host_selection(self.module.get(), handle) };
     }
 
     pub(crate) fn members(&self, added: &[Host], removed: &[Host]) {
@@ -247,28 +234,16 @@ unsafe fn lb<'a>(p: P) -> &'a Lb {
     unsafe { &*p.cast::<Lb>() }
 }
 
-unsafe fn metrics<'a>(p: P) -> &'a Metrics {
-    unsafe { &(*p.cast::<Config>()).metrics }
-}
-
-crate::metrics_callbacks!(metrics;
-    define envoy_dynamic_module_callback_cluster_config_define_counter
-        envoy_dynamic_module_callback_cluster_config_define_gauge
-        envoy_dynamic_module_callback_cluster_config_define_histogram;
-    add envoy_dynamic_module_callback_cluster_config_increment_counter
-        envoy_dynamic_module_callback_cluster_config_increment_gauge
-        envoy_dynamic_module_callback_cluster_config_record_histogram_value;
-    sub envoy_dynamic_module_callback_cluster_config_decrement_gauge;
-    set envoy_dynamic_module_callback_cluster_config_set_gauge);
-
-#[allow(clippy::too_many_arguments, reason = "the ABI's own")]
-unsafe fn add(
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_cluster_add_hosts_with_hostnames(
     p: P,
     priority: u32,
     addresses: *const ModuleBuf,
     names: *const ModuleBuf,
     weights: *const u32,
-    localities: [*const ModuleBuf; 3],
+    regions: *const ModuleBuf,
+    zones: *const ModuleBuf,
+    sub_zones: *const ModuleBuf,
     metadata: *const ModuleBuf,
     per_host: usize,
     n: usize,
@@ -276,10 +251,9 @@ unsafe fn add(
 ) -> bool {
     let cluster = unsafe { cluster(p) };
     cluster.add_calls.set(cluster.add_calls.get() + 1);
-    let addresses = unsafe { take_list(addresses, n) };
-    let names = if names.is_null() { vec![String::new(); n] } else { unsafe { take_list(names, n) } };
-    // Reads everything Envoy would read, so that a short list is noticed by a sanitizer.
-    for list in localities {
+    let (addresses, names) = unsafe { (take_list(addresses, n), take_list(names, n)) };
+    // Reads everything Envoy would read, so that Miri notices a list that is too short.
+    for list in [regions, zones, sub_zones] {
         unsafe { take_list(list, n) };
     }
     unsafe { take_list(metadata, 3 * per_host * n) };
@@ -297,43 +271,6 @@ unsafe fn add(
         added += 1;
     }
     true
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_cluster_add_hosts(
-    p: P,
-    priority: u32,
-    addresses: *const ModuleBuf,
-    weights: *const u32,
-    regions: *const ModuleBuf,
-    zones: *const ModuleBuf,
-    sub_zones: *const ModuleBuf,
-    metadata: *const ModuleBuf,
-    per_host: usize,
-    n: usize,
-    out: *mut P,
-) -> bool {
-    let localities = [regions, zones, sub_zones];
-    unsafe { add(p, priority, addresses, std::ptr::null(), weights, localities, metadata, per_host, n, out) }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_cluster_add_hosts_with_hostnames(
-    p: P,
-    priority: u32,
-    addresses: *const ModuleBuf,
-    names: *const ModuleBuf,
-    weights: *const u32,
-    regions: *const ModuleBuf,
-    zones: *const ModuleBuf,
-    sub_zones: *const ModuleBuf,
-    metadata: *const ModuleBuf,
-    per_host: usize,
-    n: usize,
-    out: *mut P,
-) -> bool {
-    let localities = [regions, zones, sub_zones];
-    unsafe { add(p, priority, addresses, names, weights, localities, metadata, per_host, n, out) }
 }
 
 #[unsafe(no_mangle)]
@@ -406,18 +343,6 @@ extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_member_update_host(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_member_update_host_address(
-    p: P,
-    index: usize,
-    added: bool,
-    result: *mut EnvoyBuf,
-) -> bool {
-    let host = unsafe { member(p, index, added) };
-    unsafe { *result = host.as_ref().map_or(NOTHING, |host| give(host.address.as_bytes())) };
-    host.is_some()
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_member_update_host_packed_address(
     p: P,
     index: usize,
@@ -442,11 +367,6 @@ extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_member_update_host_pa
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_hosts_count(_p: P, _priority: u32) -> usize {
-    0
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn envoy_dynamic_module_callback_cluster_lb_context_get_downstream_header(
     context: P,
     key: ModuleBuf,
@@ -467,44 +387,43 @@ extern "C" fn envoy_dynamic_module_callback_cluster_lb_context_get_downstream_he
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_cluster_lb_async_host_selection_complete(
-    p: P,
+extern "C" fn envoy_dynamic_module_callback_cluster_lb_context_get_filter_state_bytes(
     context: P,
-    host: P,
-    details: ModuleBuf,
-) {
-    let details = String::from_utf8(unsafe { take(details) }).expect("UTF-8");
-    unsafe { lb(p) }.delivered.borrow_mut().push((context as usize, host as usize, details));
+    key: ModuleBuf,
+    result: *mut EnvoyBuf,
+) -> bool {
+    let request = unsafe { &*context.cast::<Request>() };
+    let found = unsafe { take(key) } == b"authority";
+    unsafe { *result = if found { give(&request.authority) } else { NOTHING } };
+    found
 }
 
-crate::unused_callbacks! {
-    envoy_dynamic_module_callback_cluster_update_host_health
-    envoy_dynamic_module_callback_cluster_lb_get_healthy_host_count
-    envoy_dynamic_module_callback_cluster_lb_get_healthy_host
-    envoy_dynamic_module_callback_cluster_lb_get_cluster_name
-    envoy_dynamic_module_callback_cluster_lb_get_degraded_hosts_count
-    envoy_dynamic_module_callback_cluster_lb_get_priority_set_size
-    envoy_dynamic_module_callback_cluster_lb_get_healthy_host_address
-    envoy_dynamic_module_callback_cluster_lb_get_healthy_host_weight
-    envoy_dynamic_module_callback_cluster_lb_get_host_health
-    envoy_dynamic_module_callback_cluster_lb_get_host_health_by_address
-    envoy_dynamic_module_callback_cluster_lb_find_host_by_address
-    envoy_dynamic_module_callback_cluster_lb_get_host
-    envoy_dynamic_module_callback_cluster_lb_get_host_address
-    envoy_dynamic_module_callback_cluster_lb_get_host_weight
-    envoy_dynamic_module_callback_cluster_lb_context_compute_hash_key
-    envoy_dynamic_module_callback_cluster_lb_context_get_downstream_headers_size
-    envoy_dynamic_module_callback_cluster_lb_context_get_downstream_headers
-    envoy_dynamic_module_callback_cluster_lb_context_get_host_selection_retry_count
-    envoy_dynamic_module_callback_cluster_lb_context_should_select_another_host
-    envoy_dynamic_module_callback_cluster_lb_context_get_override_host
-    envoy_dynamic_module_callback_cluster_lb_context_get_downstream_connection_sni
-    envoy_dynamic_module_callback_cluster_lb_context_get_filter_state_bytes
-    envoy_dynamic_module_callback_cluster_lb_context_set_dynamic_metadata_number
-    envoy_dynamic_module_callback_cluster_lb_context_set_dynamic_metadata_string
-    envoy_dynamic_module_callback_cluster_worker_timer_new
-    envoy_dynamic_module_callback_cluster_worker_timer_enable
-    envoy_dynamic_module_callback_cluster_worker_timer_disable
-    envoy_dynamic_module_callback_cluster_worker_timer_enabled
-    envoy_dynamic_module_callback_cluster_worker_timer_delete
+// The hosts that a load balancer sees are those it was told of last, at priority 1.
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_priority_set_size(_p: P) -> usize {
+    2
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_hosts_count(p: P, priority: u32) -> usize {
+    if priority == 1 { unsafe { lb(p) }.added.borrow().len() } else { 0 }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_host(p: P, priority: u32, index: usize) -> P {
+    assert_eq!(priority, 1);
+    unsafe { member(p, index, true) }.map_or(0, |host| host.number) as P
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_cluster_lb_get_host_address(
+    p: P,
+    priority: u32,
+    index: usize,
+    result: *mut EnvoyBuf,
+) -> bool {
+    assert_eq!(priority, 1);
+    let host = unsafe { member(p, index, true) };
+    unsafe { *result = host.as_ref().map_or(NOTHING, |host| give(host.address.as_bytes())) };
+    host.is_some()
 }

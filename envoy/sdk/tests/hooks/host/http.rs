@@ -31,7 +31,7 @@ pub(crate) struct Reply {
     pub details: String,
 }
 
-/// Events committed to a filter or config, from any thread.
+/// Events committed to a filter, from any thread.
 #[derive(Default)]
 pub(crate) struct Queue(Mutex<Vec<u64>>);
 
@@ -54,7 +54,6 @@ pub(crate) enum OnReply {
 /// A filter configuration of the host.
 pub(crate) struct Config {
     pub metrics: Metrics,
-    pub queue: Arc<Queue>,
     pub module: Cell<*const std::ffi::c_void>,
 }
 
@@ -63,16 +62,14 @@ pub(crate) struct Filter {
     config: Rc<Config>,
     pub module: Cell<*const std::ffi::c_void>,
     pub headers: RefCell<[Vec<(Bytes, Bytes)>; 4]>,
-    pub bodies: RefCell<[Vec<Bytes>; 4]>,
     pub replies: RefCell<Vec<Reply>>,
     pub resets: RefCell<Vec<String>>,
     pub on_reply: Cell<OnReply>,
     pub state: RefCell<HashMap<Bytes, Bytes>>,
-    pub metadata: RefCell<HashMap<(String, String), String>>,
     pub queue: Arc<Queue>,
     pub continued: Cell<u32>,
-    /// What the typed getter lent last; the next call frees it, as Envoy's does.
-    lent: RefCell<Bytes>,
+    /// How often the module made Envoy choose the route again. There is no route before.
+    pub route_choices: Cell<u32>,
 }
 
 unsafe extern "C" {
@@ -82,21 +79,6 @@ unsafe extern "C" {
         config: EnvoyBuf,
     ) -> *const std::ffi::c_void;
     fn envoy_dynamic_module_on_http_filter_config_destroy(module: *const std::ffi::c_void);
-    fn envoy_dynamic_module_on_http_filter_config_scheduled(
-        envoy: P,
-        module: *const std::ffi::c_void,
-        event: u64,
-    );
-    fn envoy_dynamic_module_on_http_filter_config_http_callout_done(
-        envoy: P,
-        module: *const std::ffi::c_void,
-        id: u64,
-        result: u32,
-        headers: *const EnvoyHeader,
-        n: usize,
-        body: *const EnvoyBuf,
-        chunks: usize,
-    );
     fn envoy_dynamic_module_on_http_filter_new(
         config: *const std::ffi::c_void,
         envoy: P,
@@ -197,11 +179,7 @@ impl Config {
     /// Takes a configuration; the module's pointer is null if it refused.
     pub(crate) fn new(name: EnvoyBuf, config: EnvoyBuf) -> Rc<Self> {
         assert_eq!(super::program_init().as_deref(), Some("v0.2.0"));
-        let this = Rc::new(Self {
-            metrics: Metrics::default(),
-            queue: Arc::default(),
-            module: Cell::new(std::ptr::null()),
-        });
+        let this = Rc::new(Self { metrics: Metrics::default(), module: Cell::new(std::ptr::null()) });
         this.module.set(unsafe { envoy_dynamic_module_on_http_filter_config_new(this.ptr(), name, config) });
         this.metrics.frozen.set(true);
         this
@@ -209,26 +187,6 @@ impl Config {
 
     fn ptr(&self) -> P {
         std::ptr::from_ref(self).cast_mut().cast()
-    }
-
-    pub(crate) fn scheduled(&self, event: u64) {
-        unsafe { envoy_dynamic_module_on_http_filter_config_scheduled(self.ptr(), self.module.get(), event) };
-    }
-
-    pub(crate) fn callout_failed(&self) {
-        let (none, nothing) = (std::ptr::null(), std::ptr::null());
-        unsafe {
-            envoy_dynamic_module_on_http_filter_config_http_callout_done(
-                self.ptr(),
-                self.module.get(),
-                3,
-                1,
-                none,
-                0,
-                nothing,
-                0,
-            );
-        }
     }
 }
 
@@ -245,15 +203,13 @@ impl Filter {
             config: config.clone(),
             module: Cell::new(std::ptr::null()),
             headers: RefCell::default(),
-            bodies: RefCell::default(),
             replies: RefCell::default(),
             resets: RefCell::default(),
             on_reply: Cell::new(OnReply::Nothing),
             state: RefCell::default(),
-            metadata: RefCell::default(),
             queue: Arc::default(),
             continued: Cell::new(0),
-            lent: RefCell::default(),
+            route_choices: Cell::new(0),
         });
         this.module.set(unsafe { envoy_dynamic_module_on_http_filter_new(config.module.get(), this.ptr()) });
         this

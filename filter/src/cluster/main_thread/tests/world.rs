@@ -55,43 +55,6 @@ impl EnvoyCluster for Envoy {
         None
     }
 
-    fn add_hosts(&self, _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_hostnames(&self, _: &[String], _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_locality(
-        &self,
-        _: &[String],
-        _: &[u32],
-        _: &Triples,
-        _: &[Vec<(String, String, String)>],
-    ) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_to_priority(&self, _: u32, _: &[String], _: &[u32]) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn add_hosts_with_locality_to_priority(
-        &self,
-        _: u32,
-        _: &[String],
-        _: &[u32],
-        _: &Triples,
-        _: &[Vec<(String, String, String)>],
-    ) -> Added {
-        unreachable!("not how hosts are added")
-    }
-
-    fn update_host_health(&self, _: HostPtr, _: Health) -> bool {
-        unreachable!("hosts have no health here")
-    }
-
     fn pre_init_complete(&self) {}
 
     fn new_scheduler(&self) -> Box<dyn EnvoyClusterScheduler> {

@@ -6,10 +6,8 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
     envoy_dynamic_module_type_attribute_id as AttributeId,
     envoy_dynamic_module_type_envoy_buffer as EnvoyBuf,
     envoy_dynamic_module_type_envoy_http_header as EnvoyHeader,
-    envoy_dynamic_module_type_http_body_type as BodyType,
     envoy_dynamic_module_type_http_filter_stream_reset_reason as ResetReason,
     envoy_dynamic_module_type_http_header_type as HeaderType,
-    envoy_dynamic_module_type_metadata_source as MetadataSource,
     envoy_dynamic_module_type_module_buffer as ModuleBuf,
     envoy_dynamic_module_type_module_http_header as ModuleHeader,
 };
@@ -33,20 +31,8 @@ unsafe fn config_metrics<'a>(p: P) -> &'a Metrics {
 }
 
 crate::metrics_callbacks!(config_metrics;
-    define envoy_dynamic_module_callback_http_filter_config_define_counter
-        envoy_dynamic_module_callback_http_filter_config_define_gauge
-        envoy_dynamic_module_callback_http_filter_config_define_histogram;
-    add envoy_dynamic_module_callback_http_filter_config_increment_counter
-        envoy_dynamic_module_callback_http_filter_config_increment_gauge
-        envoy_dynamic_module_callback_http_filter_config_record_histogram_value;
-    sub envoy_dynamic_module_callback_http_filter_config_decrement_gauge;
-    set envoy_dynamic_module_callback_http_filter_config_set_gauge);
-crate::metrics_callbacks!(metrics; define;
-    add envoy_dynamic_module_callback_http_filter_increment_counter
-        envoy_dynamic_module_callback_http_filter_increment_gauge
-        envoy_dynamic_module_callback_http_filter_record_histogram_value;
-    sub envoy_dynamic_module_callback_http_filter_decrement_gauge;
-    set envoy_dynamic_module_callback_http_filter_set_gauge);
+    define envoy_dynamic_module_callback_http_filter_config_define_counter; add; set);
+crate::metrics_callbacks!(metrics; define; add envoy_dynamic_module_callback_http_filter_increment_counter; set);
 
 unsafe fn take_headers(list: *const ModuleHeader, n: usize) -> Vec<(String, Bytes)> {
     let one = |h: ModuleHeader| unsafe {
@@ -77,21 +63,6 @@ extern "C" fn envoy_dynamic_module_callback_http_get_header(
     let value = found.nth(index);
     unsafe { *result = value.map_or(NOTHING, |(_, value)| give(value)) };
     value.is_some()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_header_values(
-    p: P,
-    kind: HeaderType,
-    key: ModuleBuf,
-    result: *mut EnvoyBuf,
-) -> bool {
-    let (filter, key) = unsafe { (filter(p), take(key)) };
-    let headers = filter.headers.borrow();
-    for (i, (_, value)) in headers[kind as usize].iter().filter(|(name, _)| *name == key).enumerate() {
-        unsafe { *result.add(i) = give(value) };
-    }
-    true
 }
 
 #[unsafe(no_mangle)]
@@ -195,35 +166,6 @@ extern "C" fn envoy_dynamic_module_callback_http_filter_reset_stream(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_body_chunks_size(p: P, kind: BodyType) -> usize {
-    unsafe { filter(p) }.bodies.borrow()[kind as usize].len()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_body_chunks(
-    p: P,
-    kind: BodyType,
-    result: *mut EnvoyBuf,
-) -> bool {
-    for (i, chunk) in unsafe { filter(p) }.bodies.borrow_mut()[kind as usize].iter_mut().enumerate() {
-        let chunk = EnvoyBuf { ptr: chunk.as_mut_ptr().cast_const().cast(), length: chunk.len() };
-        unsafe { *result.add(i) = chunk };
-    }
-    true
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_body_size(p: P, kind: BodyType) -> usize {
-    unsafe { filter(p) }.bodies.borrow()[kind as usize].iter().map(Vec::len).sum()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_append_body(p: P, kind: BodyType, data: ModuleBuf) -> bool {
-    unsafe { filter(p).bodies.borrow_mut()[kind as usize].push(take(data)) };
-    true
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
     p: P,
     key: ModuleBuf,
@@ -231,70 +173,6 @@ extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_bytes(
 ) -> bool {
     unsafe { filter(p).state.borrow_mut().insert(take(key), take(value)) };
     true
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_filter_state_bytes(
-    p: P,
-    key: ModuleBuf,
-    result: *mut EnvoyBuf,
-) -> bool {
-    let filter = unsafe { filter(p) };
-    let state = filter.state.borrow();
-    let value = state.get(&unsafe { take(key) });
-    unsafe { *result = value.map_or(NOTHING, |value| give(value)) };
-    value.is_some()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_filter_state_typed(
-    p: P,
-    key: ModuleBuf,
-    result: *mut EnvoyBuf,
-) -> bool {
-    let filter = unsafe { filter(p) };
-    let Some(value) = filter.state.borrow().get(&unsafe { take(key) }).cloned() else { return false };
-    // Overwritten first, so that a view of the last value that was not copied reads garbage here, not only under Miri.
-    filter.lent.borrow_mut().fill(b'#');
-    *filter.lent.borrow_mut() = value;
-    unsafe { *result = give(&filter.lent.borrow()) };
-    true
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_set_dynamic_metadata_string(
-    p: P,
-    ns: ModuleBuf,
-    key: ModuleBuf,
-    value: ModuleBuf,
-) {
-    let text = |lent| String::from_utf8(unsafe { take(lent) }).expect("UTF-8");
-    unsafe { filter(p) }.metadata.borrow_mut().insert((text(ns), text(key)), text(value));
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_get_metadata_string(
-    p: P,
-    _source: MetadataSource,
-    ns: ModuleBuf,
-    key: ModuleBuf,
-    result: *mut EnvoyBuf,
-) -> bool {
-    let text = |lent| String::from_utf8(unsafe { take(lent) }).expect("UTF-8");
-    let metadata = unsafe { filter(p) }.metadata.borrow();
-    let value = metadata.get(&(text(ns), text(key)));
-    unsafe { *result = value.map_or(NOTHING, |value| give(value.as_bytes())) };
-    value.is_some()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_int(
-    _p: P,
-    id: AttributeId,
-    result: *mut u64,
-) -> bool {
-    unsafe { *result = 8080 };
-    id == AttributeId::SourcePort
 }
 
 #[unsafe(no_mangle)]
@@ -319,42 +197,39 @@ extern "C" fn envoy_dynamic_module_callback_http_filter_scheduler_delete(s: P) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_new(p: P) -> P {
-    Arc::into_raw(unsafe { &*p.cast::<Config>() }.queue.clone()).cast_mut().cast()
+extern "C" fn envoy_dynamic_module_callback_http_set_filter_state_typed(
+    p: P,
+    key: ModuleBuf,
+    value: ModuleBuf,
+) -> bool {
+    let value = unsafe { take(value) };
+    if value.is_empty() {
+        return false;
+    }
+    unsafe { filter(p).state.borrow_mut().insert(take(key), value) };
+    true
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_commit(s: P, event: u64) {
-    envoy_dynamic_module_callback_http_filter_scheduler_commit(s, event);
+extern "C" fn envoy_dynamic_module_callback_http_filter_get_attribute_string(
+    _p: P,
+    id: AttributeId,
+    result: *mut EnvoyBuf,
+) -> bool {
+    let found = id == AttributeId::SourceAddress;
+    unsafe { *result = if found { give(b"10.1.2.3:4") } else { NOTHING } };
+    found
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn envoy_dynamic_module_callback_http_filter_config_scheduler_delete(s: P) {
-    envoy_dynamic_module_callback_http_filter_scheduler_delete(s);
+extern "C" fn envoy_dynamic_module_callback_http_get_cluster_name(p: P, result: *mut EnvoyBuf) -> bool {
+    let routed = unsafe { filter(p) }.route_choices.get() > 0;
+    unsafe { *result = if routed { give(b"sandboxes") } else { NOTHING } };
+    routed
 }
 
-crate::unused_callbacks! {
-    envoy_dynamic_module_callback_http_send_response_headers
-    envoy_dynamic_module_callback_http_send_response_data
-    envoy_dynamic_module_callback_http_send_response_trailers
-    envoy_dynamic_module_callback_http_drain_body
-    envoy_dynamic_module_callback_http_received_buffered_request_body
-    envoy_dynamic_module_callback_http_received_buffered_response_body
-    envoy_dynamic_module_callback_http_set_dynamic_metadata_number
-    envoy_dynamic_module_callback_http_get_metadata_number
-    envoy_dynamic_module_callback_http_set_filter_state_typed
-    envoy_dynamic_module_callback_http_clear_route_cache
-    envoy_dynamic_module_callback_http_clear_route_cluster_cache
-    envoy_dynamic_module_callback_http_filter_get_attribute_string
-    envoy_dynamic_module_callback_http_filter_get_attribute_bool
-    envoy_dynamic_module_callback_http_filter_continue_encoding
-    envoy_dynamic_module_callback_http_filter_get_worker_index
-    envoy_dynamic_module_callback_http_set_socket_option_int
-    envoy_dynamic_module_callback_http_get_buffer_limit
-    envoy_dynamic_module_callback_http_set_buffer_limit
-    envoy_dynamic_module_callback_http_get_cluster_name
-    envoy_dynamic_module_callback_http_get_cluster_host_count
-    envoy_dynamic_module_callback_http_set_upstream_override_host
-    envoy_dynamic_module_callback_http_get_upstream_connection_id
-    envoy_dynamic_module_callback_http_filter_recreate_stream
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_clear_route_cache(p: P) {
+    let choices = &unsafe { filter(p) }.route_choices;
+    choices.set(choices.get() + 1);
 }
