@@ -6,6 +6,7 @@ use std::rc::Rc;
 use envoy_proxy_dynamic_modules_rust_sdk::abi::{
     envoy_dynamic_module_type_envoy_buffer as EnvoyBuf, envoy_dynamic_module_type_module_buffer as ModuleBuf,
     envoy_dynamic_module_type_network_connection_close_type as CloseType,
+    envoy_dynamic_module_type_on_network_filter_data_status as Status,
 };
 
 use super::{P, give, take};
@@ -14,9 +15,9 @@ unsafe extern "C" {
     fn envoy_dynamic_module_on_network_filter_config_new(envoy: P, name: EnvoyBuf, config: EnvoyBuf) -> P;
     fn envoy_dynamic_module_on_network_filter_config_destroy(config: P);
     fn envoy_dynamic_module_on_network_filter_new(config: P, envoy: P) -> P;
-    fn envoy_dynamic_module_on_network_filter_new_connection(envoy: P, filter: P) -> u32;
-    fn envoy_dynamic_module_on_network_filter_read(envoy: P, filter: P, length: usize, end: bool) -> u32;
-    fn envoy_dynamic_module_on_network_filter_write(envoy: P, filter: P, length: usize, end: bool) -> u32;
+    fn envoy_dynamic_module_on_network_filter_new_connection(envoy: P, filter: P) -> Status;
+    fn envoy_dynamic_module_on_network_filter_read(envoy: P, filter: P, length: usize, end: bool) -> Status;
+    fn envoy_dynamic_module_on_network_filter_write(envoy: P, filter: P, length: usize, end: bool) -> Status;
     fn envoy_dynamic_module_on_network_filter_event(envoy: P, filter: P, event: u32);
     fn envoy_dynamic_module_on_network_filter_destroy(filter: P);
 }
@@ -70,7 +71,7 @@ impl Connection {
         this.module.set(unsafe { envoy_dynamic_module_on_network_filter_new(config.module.get(), envoy) });
         let module = this.module.get();
         let status = (!module.is_null())
-            .then(|| unsafe { envoy_dynamic_module_on_network_filter_new_connection(envoy, module) });
+            .then(|| unsafe { envoy_dynamic_module_on_network_filter_new_connection(envoy, module) as u32 });
         (this, status)
     }
 
@@ -83,8 +84,8 @@ impl Connection {
         let (envoy, module) = (self.envoy(), self.module.get());
         unsafe {
             [
-                envoy_dynamic_module_on_network_filter_read(envoy, module, 7, false),
-                envoy_dynamic_module_on_network_filter_write(envoy, module, 7, true),
+                envoy_dynamic_module_on_network_filter_read(envoy, module, 7, false) as u32,
+                envoy_dynamic_module_on_network_filter_write(envoy, module, 7, true) as u32,
             ]
         }
     }
