@@ -4,8 +4,8 @@
 //! * HTTP filter: answers `/hello` itself and marks every other request with a header;
 //! * cluster: one host, whose `ip:port` is the cluster's configuration.
 //!
-//! `cargo build --example hello` makes `libhello.so`; name it as `filename` in three `dynamic_module_config`s (with
-//! `do_not_close: true`) and route to the cluster.
+//! `cargo build --example hello` makes `libhello.so`; name it as `filename` in three `dynamic_module_config`s
+//! (with `do_not_close: true`) and route to the cluster.
 
 #![forbid(unsafe_code)]
 
@@ -82,6 +82,7 @@ impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
             return Status::Continue;
         }
         GREETINGS.fetch_add(1, Ordering::Relaxed);
+        // A counter that cannot be counted is no reason not to answer.
         let _ = envoy.increment_counter(self.greetings, 1);
         envoy.send_response(200, &[("content-language", b"en")], Some(b"hello\n"), Some("greeted"));
         Status::StopIteration

@@ -1,4 +1,5 @@
-//! The least an HTTP filter can do: every request goes on at once. What the benches measure a real filter against.
+//! The least an HTTP filter can do: every request goes on at once. What the benches measure a real filter
+//! against.
 //!
 //! `cargo build --profile module --example noop` makes `libnoop.so`.
 

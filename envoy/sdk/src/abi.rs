@@ -1,20 +1,22 @@
-//! The C side of the boundary: the types, enums and callbacks of Envoy's dynamic-module ABI that this crate uses.
+//! The C side of the boundary: the types, enums and callbacks of Envoy's dynamic-module ABI that this crate
+//! uses.
 //!
-//! Two sets of functions cross the boundary. *Callbacks* are exported by the Envoy executable and called by the
-//! module; they are declared in the submodules, one per area, and listed in [`CALLBACKS`]. *Hooks* are exported by the
-//! module and called by Envoy; they live next to the traits they serve and are listed in [`HOOKS`]. The lists exist so
-//! that a test can hold them against a real Envoy: a module that references one callback Envoy does not have is
-//! refused by the dynamic linker as a whole.
+//! Two sets of functions cross the boundary. *Callbacks* are exported by the Envoy executable and called by
+//! the module; they are declared in the submodules, one per area, and listed in [`CALLBACKS`]. *Hooks* are
+//! exported by the module and called by Envoy; they live next to the traits they serve and are listed in
+//! [`HOOKS`]. The lists exist so that a test can hold them against a real Envoy: a module that references one
+//! callback Envoy does not have is refused by the dynamic linker as a whole.
 //!
 //! # Ownership
-//! The suffix of a pointer type says who owns what it points at: `_envoy_ptr` belongs to Envoy and is borrowed by the
-//! module for as long as the hook that received it runs (unless said otherwise), `_module_ptr` was made for the module
-//! and the module has to give it back. An `envoy_buffer` points at memory of Envoy, a `module_buffer` at memory of the
-//! module that Envoy copies before the call returns.
+//! The suffix of a pointer type says who owns what it points at: `_envoy_ptr` belongs to Envoy and is
+//! borrowed by the module for as long as the hook that received it runs (unless said otherwise),
+//! `_module_ptr` was made for the module and the module has to give it back. An `envoy_buffer` points at
+//! memory of Envoy, a `module_buffer` at memory of the module that Envoy copies before the call returns.
 //!
 //! # Enums
-//! An enum that Envoy hands *to* the module crosses the boundary as `u32` and is converted here, because a value this
-//! crate does not know must not become a Rust enum. Names and variants are those of the official binding.
+//! An enum that Envoy hands *to* the module crosses the boundary as `u32` and is converted here, because a
+//! value this crate does not know must not become a Rust enum. Names and variants are those of the official
+//! binding.
 
 #![allow(
     missing_docs,
@@ -44,8 +46,8 @@ pub const envoy_dynamic_modules_abi_version: &[u8; 7] = b"v0.2.0\0";
 #[doc(hidden)]
 pub const CALLBACKS: &[&[&str]] = &[COMMON, HTTP, BOOTSTRAP, CLUSTER, NETWORK];
 
-/// Every hook this crate exports, grouped by extension point. `envoy_dynamic_module_on_program_init` is not among
-/// them: the `declare_*` macros define it in the crate that uses them.
+/// Every hook this crate exports, grouped by extension point. `envoy_dynamic_module_on_program_init` is not
+/// among them: the `declare_*` macros define it in the crate that uses them.
 #[doc(hidden)]
 pub const HOOKS: &[&[&str]] =
     &[crate::http::HOOKS, crate::bootstrap::HOOKS, crate::cluster::HOOKS, crate::network::HOOKS];

@@ -3,13 +3,15 @@
 //! A [`BootstrapExtensionConfig`] is made on the main thread before Envoy opens its listeners, and one
 //! [`BootstrapExtension`] from it. Envoy holds its listeners closed until
 //! [`EnvoyBootstrapExtensionConfig::signal_init_complete`] has been called, once. The factory also runs in
-//! `--mode validate`; [`BootstrapExtension::on_server_initialized`] does not, so that is where to start things.
+//! `--mode validate`; [`BootstrapExtension::on_server_initialized`] does not, so that is where to start
+//! things.
 //!
-//! All hooks run on the main thread. The config's may nest; the extension's take `&mut self`, so a nested one is refused.
+//! All hooks run on the main thread. The config's may nest; the extension's take `&mut self`, so a nested one
+//! is refused.
 //!
 //! # When a hook panics
-//! The factory rejects the configuration, an admin request answers 500, the shutdown completion is called; otherwise the
-//! panic is reported and Envoy goes on.
+//! The factory rejects the configuration, an admin request answers 500, the shutdown completion is called;
+//! otherwise the panic is reported and Envoy goes on.
 
 mod envoy;
 mod hooks;
@@ -97,8 +99,8 @@ pub trait BootstrapExtension: Send + Sync {
     }
 }
 
-/// Reports to Envoy, from any thread, that the module has finished. Dropping it reports it too, so that a lost
-/// completion cannot hang the shutdown.
+/// Reports to Envoy, from any thread, that the module has finished. Dropping it reports it too, so that a
+/// lost completion cannot hang the shutdown.
 pub struct CompletionCallback {
     callback: abi::envoy_dynamic_module_type_event_cb,
     context: *mut c_void,
@@ -128,7 +130,8 @@ impl CompletionCallback {
 impl Drop for CompletionCallback {
     fn drop(&mut self) {
         if let Some(callback) = self.callback.take() {
-            // SAFETY: Envoy's function with Envoy's context, called exactly once: `take` leaves nothing to call again.
+            // SAFETY: Envoy's function with Envoy's context, called exactly once: `take` leaves nothing to
+            // call again.
             unsafe { callback(self.context) };
         }
     }

@@ -1,25 +1,27 @@
-//! The cluster extension (`envoy.clusters.dynamic_modules`): a cluster whose hosts and load balancing are the module's.
+//! The cluster extension (`envoy.clusters.dynamic_modules`): a cluster whose hosts and load balancing are the
+//! module's.
 //!
-//! On the main thread Envoy makes a [`ClusterConfig`], and from it a [`Cluster`], which adds and removes hosts
-//! ([`EnvoyCluster`]). Every thread that sends requests has a [`ClusterLb`] of its own, which picks a host for each
-//! request. A change of hosts reaches a load balancer as [`ClusterLb::on_host_membership_update`], on its own thread and
-//! some time after the main thread made it.
+//! On the main thread Envoy makes a [`ClusterConfig`], and from it a [`Cluster`], which adds and removes
+//! hosts ([`EnvoyCluster`]). Every thread that sends requests has a [`ClusterLb`] of its own, which picks a
+//! host for each request. A change of hosts reaches a load balancer as
+//! [`ClusterLb::on_host_membership_update`], on its own thread and some time after the main thread made it.
 //!
 //! # Host pointers
-//! A host is known by an opaque pointer. The main thread's pointer may be stale on a worker that has not heard of the
-//! removal yet, and Envoy may give the address of a removed host to a new one. Keep pointers only in a map that belongs
-//! to one load balancer and that its membership hook edits. There they are right, because the worker holds the host until
-//! that hook has run. Envoy checks each pointer it is given, so a stale one costs a failed request and no more. To keep
-//! one in a `Send` type without `unsafe`, store its address (`ptr as usize`).
+//! A host is known by an opaque pointer. The main thread's pointer may be stale on a worker that has not
+//! heard of the removal yet, and Envoy may give the address of a removed host to a new one. Keep pointers
+//! only in a map that belongs to one load balancer and that its membership hook edits. There they are right,
+//! because the worker holds the host until that hook has run. Envoy checks each pointer it is given, so a
+//! stale one costs a failed request and no more. To keep one in a `Send` type without `unsafe`, store its
+//! address (`ptr as usize`).
 //!
 //! # Locks
-//! A `Cluster`'s hooks take `&mut self` on the main thread and `&self` on the workers, so a worker waits while a `&mut`
-//! hook runs. Inside a `&mut` hook [`EnvoyCluster::pre_init_complete`] takes effect when that hook returns: Envoy makes
-//! the first load balancer in the call, which needs the cluster.
+//! A `Cluster`'s hooks take `&mut self` on the main thread and `&self` on the workers, so a worker waits
+//! while a `&mut` hook runs. Inside a `&mut` hook [`EnvoyCluster::pre_init_complete`] takes effect when that
+//! hook returns: Envoy makes the first load balancer in the call, which needs the cluster.
 //!
 //! # When a hook panics
-//! A config or cluster that could not be made is rejected. A load balancer that could not be made or panics picks no
-//! host, and Envoy answers 503. Otherwise the panic is reported and Envoy goes on.
+//! A config or cluster that could not be made is rejected. A load balancer that could not be made or panics
+//! picks no host, and Envoy answers 503. Otherwise the panic is reported and Envoy goes on.
 
 mod context;
 mod envoy;
@@ -66,15 +68,16 @@ pub trait EnvoyAsyncHostSelectionComplete: Send {}
 
 /// The module's side of a cluster's configuration.
 pub trait ClusterConfig: Send + Sync {
-    /// Makes the cluster. Envoy is still building its own half: leave hosts and schedulers to [`Cluster::on_init`] (a
-    /// scheduler made here would never fire).
+    /// Makes the cluster. Envoy is still building its own half: leave hosts and schedulers to
+    /// [`Cluster::on_init`] (a scheduler made here would never fire).
     fn new_cluster(&self, envoy_cluster: &dyn EnvoyCluster) -> Box<dyn Cluster>;
 }
 
 /// The module's side of a cluster.
 #[allow(unused_variables, reason = "parameter names are documentation")]
 pub trait Cluster: Send + Sync {
-    /// Main thread: time to add the first hosts and, now or later, to call [`EnvoyCluster::pre_init_complete`].
+    /// Main thread: time to add the first hosts and, now or later, to call
+    /// [`EnvoyCluster::pre_init_complete`].
     fn on_init(&mut self, envoy_cluster: &dyn EnvoyCluster);
 
     /// Each thread that sends requests, main thread included: makes its load balancer.

@@ -1,5 +1,5 @@
-//! Conversions at the boundary: slices to the ABI's pointer-and-length pairs and back, without allocating for the sizes
-//! that occur on the request path.
+//! Conversions at the boundary: slices to the ABI's pointer-and-length pairs and back, without allocating for
+//! the sizes that occur on the request path.
 
 use std::borrow::Cow;
 use std::ffi::c_void;

@@ -1,9 +1,10 @@
 //! One `&mut` at a time for objects that Envoy reaches from several threads and from inside their own hooks.
 //!
-//! A cluster has hooks with `&mut self` on the main thread and hooks with `&self` on every worker, and Envoy nests hooks
-//! (finishing a cluster's initialisation makes a load balancer on the spot). A [`Gate`] holds such an object: threads
-//! wait for each other, a nested call that would alias is refused, and a nested shared call under a shared one goes
-//! through without locking again, which a reader-writer lock alone would not promise.
+//! A cluster has hooks with `&mut self` on the main thread and hooks with `&self` on every worker, and Envoy
+//! nests hooks (finishing a cluster's initialisation makes a load balancer on the spot). A [`Gate`] holds
+//! such an object: threads wait for each other, a nested call that would alias is refused, and a nested
+//! shared call under a shared one goes through without locking again, which a reader-writer lock alone would
+//! not promise.
 
 use std::cell::RefCell;
 use std::sync::{PoisonError, RwLock};
@@ -56,8 +57,9 @@ impl<T: ?Sized> Gate<T> {
         match self.passed() {
             Some(None) => Err(Reentrant),
             Some(Some(value)) => {
-                // SAFETY: the pointer was taken from a read guard of this very gate that is further up this thread's
-                // stack: it is released only after this call has returned, so the box is there and nobody writes to it.
+                // SAFETY: the pointer was taken from a read guard of this very gate that is further up this
+                // thread's stack: it is released only after this call has returned, so the box is there and
+                // nobody writes to it.
                 let value = unsafe { &*value.cast::<Box<T>>() };
                 Ok(body(value))
             }

@@ -1,10 +1,10 @@
 //! The HTTP filter (`envoy.filters.http.dynamic_modules`).
 //!
-//! Envoy makes an [`HttpFilterConfig`] on the main thread when it accepts a configuration. All workers share it, and it
-//! is dropped after the last filter made from it. While a configuration is being replaced, the new one exists before
-//! the old one is dropped. The config makes one [`HttpFilter`] for each request, on the worker that serves the request
-//! and that calls all hooks of the filter. Hooks take `&self` because Envoy nests them:
-//! [`EnvoyHttpFilter::send_response`] calls [`HttpFilter::on_local_reply`] and possibly
+//! Envoy makes an [`HttpFilterConfig`] on the main thread when it accepts a configuration. All workers share
+//! it, and it is dropped after the last filter made from it. While a configuration is being replaced, the new
+//! one exists before the old one is dropped. The config makes one [`HttpFilter`] for each request, on the
+//! worker that serves the request and that calls all hooks of the filter. Hooks take `&self` because Envoy
+//! nests them: [`EnvoyHttpFilter::send_response`] calls [`HttpFilter::on_local_reply`] and possibly
 //! [`HttpFilter::on_stream_complete`] before it returns.
 //!
 //! `stream_complete` is the last hook of a request. Envoy destroys the filter later.
@@ -12,8 +12,9 @@
 //! Bodies and trailers pass this filter without a call into the module's own code.
 //!
 //! # When a hook panics
-//! - `on_request_headers` and `on_scheduled`: the client gets a 500 with the response-code details `sandgate_panic`, and
-//!   the request goes no further. A filter that could not be made answers its request the same way.
+//! - `on_request_headers` and `on_scheduled`: the client gets a 500 with the response-code details
+//!   `sandgate_panic`, and the request goes no further. A filter that could not be made answers its request
+//!   the same way.
 //! - `on_response_headers`: the stream is reset with the same details.
 //! - The other hooks only report the panic.
 
@@ -57,7 +58,8 @@ pub(crate) const HOOKS: &[&str] = &[
     "envoy_dynamic_module_on_http_filter_downstream_below_write_buffer_low_watermark",
 ];
 
-/// The module's side of a filter configuration: makes a filter for each request. Workers call it concurrently.
+/// The module's side of a filter configuration: makes a filter for each request. Workers call it
+/// concurrently.
 pub trait HttpFilterConfig<EHF: EnvoyHttpFilter>: Sync {
     /// Makes the filter of a new request.
     fn new_http_filter(&self, envoy: &mut EHF) -> Box<dyn HttpFilter<EHF>>;
@@ -66,9 +68,9 @@ pub trait HttpFilterConfig<EHF: EnvoyHttpFilter>: Sync {
 /// The module's side of one request. All hooks run on one worker thread.
 #[allow(unused_variables, reason = "parameter names are documentation")]
 pub trait HttpFilter<EHF: EnvoyHttpFilter> {
-    /// The request's headers have arrived. To hold the request, return `StopAllIterationAndWatermark` and later call
-    /// [`EnvoyHttpFilter::continue_decoding`] from [`HttpFilter::on_scheduled`]. After a local reply return
-    /// `StopIteration`.
+    /// The request's headers have arrived. To hold the request, return `StopAllIterationAndWatermark` and
+    /// later call [`EnvoyHttpFilter::continue_decoding`] from [`HttpFilter::on_scheduled`]. After a local
+    /// reply return `StopIteration`.
     fn on_request_headers(
         &self,
         envoy_filter: &mut EHF,

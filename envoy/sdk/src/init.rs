@@ -1,7 +1,7 @@
 //! How a module starts: the factories it registers and the macros that register them.
 //!
-//! Envoy calls `program_init` each time a configuration loads the module, so many times in one process. The factories are
-//! registered the first time; the program's own init runs every time.
+//! Envoy calls `program_init` each time a configuration loads the module, so many times in one process. The
+//! factories are registered the first time; the program's own init runs every time.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,8 +13,9 @@ use crate::network::{EnvoyNetworkFilterConfigImpl, EnvoyNetworkFilterImpl, Netwo
 /// Runs when Envoy loads the module; `false` makes the load fail.
 pub type ProgramInitFunction = fn() -> bool;
 
-/// Makes the config of an HTTP filter from the filter's name and config bytes; `None` rejects the configuration.
-/// Envoy then says only that it failed, so log why first. Runs on the main thread, also in `--mode validate`.
+/// Makes the config of an HTTP filter from the filter's name and config bytes; `None` rejects the
+/// configuration. Envoy then says only that it failed, so log why first. Runs on the main thread, also in
+/// `--mode validate`.
 pub type NewHttpFilterConfigFunction<EC, EHF> =
     fn(envoy_filter_config: &mut EC, name: &str, config: &[u8]) -> Option<Box<dyn HttpFilterConfig<EHF>>>;
 
@@ -63,8 +64,8 @@ macro_rules! set_factory_once {
     }};
 }
 
-/// Declares what the module offers. The first argument is a [`ProgramInitFunction`]; then any of
-/// `bootstrap:` ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]), `network:`
+/// Declares what the module offers. The first argument is a [`ProgramInitFunction`]; then any of `bootstrap:`
+/// ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]), `network:`
 /// ([`NewNetworkFilterConfigFunction`]) and `cluster:` ([`NewClusterConfigFunction`]).
 ///
 /// ```no_run

@@ -1,7 +1,7 @@
 //! Logging through Envoy's own logger (component `dynamic_modules`), from any thread.
 //!
-//! A message is formatted only if Envoy would print it. In the unit tests of the crate that uses the macros there is no
-//! Envoy, so there they print to stderr.
+//! A message is formatted only if Envoy would print it. In the unit tests of the crate that uses the macros
+//! there is no Envoy, so there they print to stderr.
 
 use crate::abi;
 use crate::ffi::lend;

@@ -1,5 +1,5 @@
-//! The identifiers of metrics. A metric is defined while its config is being created and used afterwards by ID; an ID
-//! means something only to the config that defined it.
+//! The identifiers of metrics. A metric is defined while its config is being created and used afterwards by
+//! ID; an ID means something only to the config that defined it.
 
 use crate::abi::envoy_dynamic_module_type_metrics_result as MetricsResult;
 

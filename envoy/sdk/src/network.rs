@@ -1,11 +1,11 @@
 //! The network filter (`envoy.filters.network.dynamic_modules`).
 //!
-//! A [`NetworkFilterConfig`] is made on the main thread when Envoy takes a configuration and is shared by all workers. It
-//! makes one [`NetworkFilter`] per connection, on the worker that has the connection. The filter is dropped with the
-//! connection.
+//! A [`NetworkFilterConfig`] is made on the main thread when Envoy takes a configuration and is shared by all
+//! workers. It makes one [`NetworkFilter`] per connection, on the worker that has the connection. The filter
+//! is dropped with the connection.
 //!
-//! Only what is needed to admit or refuse a connection is offered: bytes pass this filter without a call into the module's
-//! own code.
+//! Only what is needed to admit or refuse a connection is offered: bytes pass this filter without a call into
+//! the module's own code.
 //!
 //! # When a hook panics
 //! A connection whose filter could not be made, or panicked when it began, is closed.
@@ -28,7 +28,8 @@ pub(crate) const HOOKS: &[&str] = &[
     "envoy_dynamic_module_on_network_filter_destroy",
 ];
 
-/// The module's side of a filter configuration: makes a filter for each connection. Called on every worker at once.
+/// The module's side of a filter configuration: makes a filter for each connection. Called on every worker at
+/// once.
 pub trait NetworkFilterConfig<ENF: EnvoyNetworkFilter>: Sync {
     /// Makes the filter of a new connection.
     fn new_network_filter(&self, envoy: &mut ENF) -> Box<dyn NetworkFilter<ENF>>;
@@ -54,8 +55,8 @@ pub trait EnvoyNetworkFilterConfig {
 
 /// Envoy's side of one connection, lent to each hook of its filter.
 pub trait EnvoyNetworkFilter {
-    /// The client's address and port: the peer's, or the one that a listener filter has read from the PROXY protocol.
-    /// Empty for a client that has none, as on a Unix socket.
+    /// The client's address and port: the peer's, or the one that a listener filter has read from the PROXY
+    /// protocol. Empty for a client that has none, as on a Unix socket.
     fn get_remote_address(&self) -> (String, u32);
     /// Closes the connection.
     fn close(&mut self, close_type: abi::envoy_dynamic_module_type_network_connection_close_type);
@@ -124,8 +125,8 @@ impl EnvoyNetworkFilter for EnvoyNetworkFilterImpl {
     }
 
     fn close(&mut self, close_type: abi::envoy_dynamic_module_type_network_connection_close_type) {
-        // SAFETY: the filter is the one of the running hook. Envoy calls the filter's hooks before the call returns, and
-        // keeps the filter until the hook has.
+        // SAFETY: the filter is the one of the running hook. Envoy calls the filter's hooks before the call
+        // returns, and keeps the filter until the hook has.
         unsafe { abi::envoy_dynamic_module_callback_network_filter_close(self.raw_ptr, close_type) };
     }
 

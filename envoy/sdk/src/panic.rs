@@ -1,19 +1,20 @@
 //! Nothing unwinds into Envoy.
 //!
-//! Every hook runs inside `guard`. A panic in it is caught, counted ([`panics`]) and logged once, and the hook answers
-//! with a value that fails closed; what that is stands at each hook. The log line names the hook and the place in the
-//! source. It repeats the panic's message only if that is a string literal: a formatted message may quote what the code
-//! was looking at (slicing a `str` in the wrong place prints the `str`), and that may be a client's header.
+//! Every hook runs inside `guard`. A panic in it is caught, counted ([`panics`]) and logged once, and the
+//! hook answers with a value that fails closed; what that is stands at each hook. The log line names the hook
+//! and the place in the source. It repeats the panic's message only if that is a string literal: a formatted
+//! message may quote what the code was looking at (slicing a `str` in the wrong place prints the `str`), and
+//! that may be a client's header.
 //!
-//! For the same reason `program_init` replaces the process's panic hook, which would print such a message to stderr. The
-//! replacement is silent for panics inside a guarded hook. It counts all others (the module's own threads) and passes
-//! them to the hook that was there before. It is installed after the program's own init, so a hook that the init sets is
-//! the one it passes them to, and does not take its place.
+//! For the same reason `program_init` replaces the process's panic hook, which would print such a message to
+//! stderr. The replacement is silent for panics inside a guarded hook. It counts all others (the module's own
+//! threads) and passes them to the hook that was there before. It is installed after the program's own init,
+//! so a hook that the init sets is the one it passes them to, and does not take its place.
 //!
 //! # What is counted
-//! Each panic once: inside a guarded hook when it is caught, by the guard or by code that hands it to [`report_panic`];
-//! elsewhere when it begins, because a runtime or a `catch_unwind` may swallow it. A panic inside a hook that the
-//! module's own code catches and does not report is not counted.
+//! Each panic once: inside a guarded hook when it is caught, by the guard or by code that hands it to
+//! [`report_panic`]; elsewhere when it begins, because a runtime or a `catch_unwind` may swallow it. A panic
+//! inside a hook that the module's own code catches and does not report is not counted.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -33,8 +34,8 @@ thread_local! {
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// How many panics there have been since the module was loaded: those that were caught in hooks, and those of the
-/// module's own threads. Not part of the official SDK.
+/// How many panics there have been since the module was loaded: those that were caught in hooks, and those of
+/// the module's own threads. Not part of the official SDK.
 pub fn panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
@@ -51,8 +52,15 @@ pub(crate) fn guard<R>(hook: &'static str, body: impl FnOnce() -> R) -> Result<R
     result.map_err(|payload| caught(hook, payload))
 }
 
-/// Counts and logs a panic that the module's own code has caught inside a hook: for a hook that has a better answer than
-/// the guard's. Not part of the official SDK.
+/// Drops a value of the module, whose `Drop` may panic.
+#[inline]
+pub(crate) fn drop_guarded<T>(hook: &'static str, value: T) {
+    // `guard` has counted and logged a panic, and a destructor has no answer to give.
+    let _ = guard(hook, || drop(value));
+}
+
+/// Counts and logs a panic that the module's own code has caught inside a hook: for a hook that has a better
+/// answer than the guard's. Not part of the official SDK.
 pub fn report_panic(hook: &'static str, payload: Box<dyn Any + Send>) {
     caught(hook, payload);
 }
@@ -97,7 +105,8 @@ fn replace_panic_hook() {
     });
 }
 
-/// For the `declare_*` macros: runs the registration and the program's own init, and turns a panic into a refusal.
+/// For the `declare_*` macros: runs the registration and the program's own init, and turns a panic into a
+/// refusal.
 #[doc(hidden)]
 pub fn program_init(register_and_init: impl FnOnce() -> bool) -> *const std::ffi::c_char {
     let initialised = guard("program_init", register_and_init);

@@ -1,5 +1,5 @@
-//! Callbacks of the bootstrap extension. They belong to the main thread; only a scheduler's `commit` and `delete` may
-//! come from any thread.
+//! Callbacks of the bootstrap extension. They belong to the main thread; only a scheduler's `commit` and
+//! `delete` may come from any thread.
 
 use super::{
     callbacks,

@@ -1,8 +1,10 @@
-//! Callbacks of the cluster extension. A call with a cluster belongs to the main thread, a call with a load balancer, its
-//! context or its timers to the worker thread that owns the load balancer; a scheduler's `commit` and `delete`, the
-//! completion of an asynchronous host selection and the recording of metrics may come from any thread.
+//! Callbacks of the cluster extension. A call with a cluster belongs to the main thread, a call with a load
+//! balancer, its context or its timers to the worker thread that owns the load balancer; a scheduler's
+//! `commit` and `delete`, the completion of an asynchronous host selection and the recording of metrics may
+//! come from any thread.
 //!
-//! `use_persistent_host_map` is in Envoy 1.40.0 but not yet in the ABI header of the official binding's snapshot.
+//! `use_persistent_host_map` is in Envoy 1.40.0 but not yet in the ABI header of the official binding's
+//! snapshot.
 
 use super::{
     callbacks, envoy_dynamic_module_type_cluster_envoy_ptr as ClusterEnvoyPtr,

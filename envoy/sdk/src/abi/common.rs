@@ -1,5 +1,5 @@
-//! Callbacks of no particular extension point. All may be called from any thread, except the two server queries, which
-//! belong to the main thread.
+//! Callbacks of no particular extension point. All may be called from any thread, except the two server
+//! queries, which belong to the main thread.
 
 use super::{
     callbacks, envoy_dynamic_module_type_log_level as LogLevel,

@@ -1,5 +1,6 @@
-//! Callbacks of the HTTP filter. A call with a filter belongs to the worker thread that runs the filter, a call with a
-//! filter config to the main thread; only a scheduler's `commit` and `delete` may come from any thread.
+//! Callbacks of the HTTP filter. A call with a filter belongs to the worker thread that runs the filter, a
+//! call with a filter config to the main thread; only a scheduler's `commit` and `delete` may come from any
+//! thread.
 
 use super::{
     callbacks, envoy_dynamic_module_type_attribute_id as AttributeId,

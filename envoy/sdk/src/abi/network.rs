@@ -1,5 +1,5 @@
-//! Callbacks of the network filter. A call with a filter belongs to the worker thread that has the connection, a call with a
-//! filter config to the main thread.
+//! Callbacks of the network filter. A call with a filter belongs to the worker thread that has the
+//! connection, a call with a filter config to the main thread.
 
 use super::{
     callbacks, envoy_dynamic_module_type_envoy_buffer as EnvoyBuffer,

@@ -8,7 +8,8 @@ use crate::abi::{self, envoy_dynamic_module_type_metrics_result as MetricsResult
 use crate::ffi::lend;
 use crate::metrics::{EnvoyCounterId, EnvoyGaugeId, outcome};
 
-/// Envoy's side of the bootstrap configuration, lent to the factory and to the config's hooks on the main thread.
+/// Envoy's side of the bootstrap configuration, lent to the factory and to the config's hooks on the main
+/// thread.
 ///
 /// Metrics can be *defined* in the factory only; afterwards Envoy answers `Frozen`.
 pub trait EnvoyBootstrapExtensionConfig {
@@ -30,8 +31,8 @@ pub trait EnvoyBootstrapExtensionConfig {
     /// Makes a timer, not yet armed. The handle owns it and deletes it when dropped.
     fn new_timer(&self) -> Box<dyn EnvoyBootstrapExtensionTimer>;
 
-    /// Registers an admin path. Envoy matches the whole path, without the query. `false` if it is taken, or there is no
-    /// admin server.
+    /// Registers an admin path. Envoy matches the whole path, without the query. `false` if it is taken, or
+    /// there is no admin server.
     fn register_admin_handler(
         &self,
         path_prefix: &str,
@@ -47,8 +48,8 @@ pub trait EnvoyBootstrapExtension {}
 /// The real [`EnvoyBootstrapExtensionConfig`].
 ///
 /// # What calls rely on
-/// - *The config is live*: the pointer is the config of the running hook, which Envoy keeps until the hook has returned.
-///   The value is not `Send` and ends with the hook, so calls happen on the main thread.
+/// - *The config is live*: the pointer is the config of the running hook, which Envoy keeps until the hook
+///   has returned. The value is not `Send` and ends with the hook, so calls happen on the main thread.
 /// - *Arguments are copied*: Envoy copies what it is lent before a callback returns.
 pub(super) struct EnvoyConfig {
     raw_ptr: *mut c_void,
@@ -77,8 +78,8 @@ impl EnvoyBootstrapExtensionConfig for EnvoyConfig {
 
     fn define_counter(&mut self, name: &str) -> Result<EnvoyCounterId, MetricsResult> {
         let mut id = 0;
-        // SAFETY: the config is live; Envoy copies the name, reads no labels because there are none, and writes the ID
-        // to a local.
+        // SAFETY: the config is live; Envoy copies the name, reads no labels because there are none, and
+        // writes the ID to a local.
         let raw = unsafe {
             abi::envoy_dynamic_module_callback_bootstrap_extension_config_define_counter(
                 self.raw_ptr,
@@ -93,8 +94,8 @@ impl EnvoyBootstrapExtensionConfig for EnvoyConfig {
 
     fn define_gauge(&mut self, name: &str) -> Result<EnvoyGaugeId, MetricsResult> {
         let mut id = 0;
-        // SAFETY: the config is live; Envoy copies the name, reads no labels because there are none, and writes the ID
-        // to a local.
+        // SAFETY: the config is live; Envoy copies the name, reads no labels because there are none, and
+        // writes the ID to a local.
         let raw = unsafe {
             abi::envoy_dynamic_module_callback_bootstrap_extension_config_define_gauge(
                 self.raw_ptr,

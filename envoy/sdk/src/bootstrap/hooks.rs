@@ -1,7 +1,7 @@
 //! The hooks of the bootstrap extension, as Envoy calls them.
 //!
-//! Both of the module's pointers are `Arc`s, given to Envoy by the `new` hook and taken back by the `destroy` hook; each
-//! hook holds one more reference while it runs.
+//! Both of the module's pointers are `Arc`s, given to Envoy by the `new` hook and taken back by the `destroy`
+//! hook; each hook holds one more reference while it runs.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::abi::{
 };
 use crate::ffi::{bytes, lend, text};
 use crate::gate::{Gate, Reentrant};
-use crate::panic::{Panicked, guard};
+use crate::panic::{Panicked, drop_guarded, guard};
 
 struct ConfigSlot(Box<dyn BootstrapExtensionConfig>);
 type ExtensionSlot = Gate<dyn BootstrapExtension>;
@@ -50,7 +50,7 @@ unsafe fn call_config<R>(
     // SAFETY: Envoy's pointer is the config of this hook, and the value ends with it.
     let mut envoy = unsafe { EnvoyConfig::new(envoy_ptr) };
     let result = guard(hook, || body(&*slot.0, &mut envoy)).ok();
-    let _ = guard(hook, || drop(slot));
+    drop_guarded(hook, slot);
     result
 }
 
@@ -71,7 +71,7 @@ unsafe fn call_extension(
         Ok(Ok(())) | Err(Panicked) => {}
         Ok(Err(Reentrant)) => crate::envoy_log_error!("{hook}: called inside another hook, refused"),
     }
-    let _ = guard(hook, || drop(slot));
+    drop_guarded(hook, slot);
 }
 
 #[unsafe(no_mangle)]
@@ -104,7 +104,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_config_destroy(
     }
     // SAFETY: Envoy gives back the reference `config_new` gave it, once.
     let slot = unsafe { Arc::from_raw(module_ptr.cast::<ConfigSlot>()) };
-    let _ = guard("bootstrap_extension_config_destroy", || drop(slot));
+    drop_guarded("bootstrap_extension_config_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -112,7 +112,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_new(
     config_ptr: *const c_void,
     _envoy_ptr: *mut c_void,
 ) -> *const c_void {
-    // SAFETY: the new extension holds Envoy's config, and with it what `config_new` returned, throughout this hook.
+    // SAFETY: the new extension holds Envoy's config, and with it what `config_new` returned, throughout this
+    // hook.
     let config = unsafe { &*config_ptr.cast::<ConfigSlot>() };
     match guard("bootstrap_extension_new", || config.0.new_bootstrap_extension(&mut EnvoyExtension)) {
         Ok(extension) => Arc::into_raw(Arc::new(ExtensionSlot::new(extension))).cast(),
@@ -128,7 +129,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_destroy(module_
     }
     // SAFETY: Envoy gives back the reference `extension_new` gave it, once.
     let slot = unsafe { Arc::from_raw(module_ptr.cast::<ExtensionSlot>()) };
-    let _ = guard("bootstrap_extension_destroy", || drop(slot));
+    drop_guarded("bootstrap_extension_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -164,7 +165,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_shutdown(
     callback: abi::envoy_dynamic_module_type_event_cb,
     context: *mut c_void,
 ) {
-    // SAFETY: function and context are Envoy's completion of this shutdown. Whatever happens here, dropping completes.
+    // SAFETY: function and context are Envoy's completion of this shutdown. Whatever happens here, dropping
+    // completes.
     let completion = unsafe { CompletionCallback::new(callback, context) };
     // SAFETY: the pointer is the one Envoy called this hook with.
     unsafe {
@@ -194,7 +196,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_timer_fired(
     module_ptr: *const c_void,
     timer: *mut c_void,
 ) {
-    // SAFETY: the pointers are those Envoy called this hook with; the timer is the one that fired, on its thread.
+    // SAFETY: the pointers are those Envoy called this hook with; the timer is the one that fired, on its
+    // thread.
     unsafe {
         Timer::fire(timer, |timer| {
             call_config("bootstrap_extension_timer_fired", envoy_ptr, module_ptr, |config, envoy| {
@@ -212,7 +215,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_admin_request(
     path: RawBuffer,
     body: RawBuffer,
 ) -> u32 {
-    // SAFETY: the pointers are those of this hook; Envoy keeps method, path and body, unchanged, until it returns.
+    // SAFETY: the pointers are those of this hook; Envoy keeps method, path and body, unchanged, until it
+    // returns.
     let answer = unsafe {
         call_config("bootstrap_extension_admin_request", envoy_ptr, module_ptr, |config, envoy| {
             config.on_admin_request(envoy, &text(method), &text(path), bytes(body))
@@ -229,8 +233,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_bootstrap_extension_admin_request(
     status
 }
 
-/// Hooks that Envoy requires and nothing here listens to. What they are about (file watches, cluster and listener
-/// updates, callouts) cannot be asked for with this crate.
+/// Hooks that Envoy requires and nothing here listens to. What they are about (file watches, cluster and
+/// listener updates, callouts) cannot be asked for with this crate.
 macro_rules! ignored_hooks {
     ($($name:ident($($ty:ty),*);)*) => {$(
         #[unsafe(no_mangle)]

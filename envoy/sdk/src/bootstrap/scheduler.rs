@@ -1,11 +1,12 @@
 //! The way back onto the main thread.
 //!
-//! The module owns the scheduler. Envoy's side of it holds a weak reference to the config, so a scheduler may outlive the
-//! config; `commit` then does nothing.
+//! The module owns the scheduler. Envoy's side of it holds a weak reference to the config, so a scheduler may
+//! outlive the config; `commit` then does nothing.
 
 use crate::abi;
 
-/// Calls [`BootstrapExtensionConfig::on_scheduled`](super::BootstrapExtensionConfig::on_scheduled) on the main thread.
+/// Calls [`BootstrapExtensionConfig::on_scheduled`](super::BootstrapExtensionConfig::on_scheduled) on the
+/// main thread.
 pub trait EnvoyBootstrapExtensionConfigScheduler: Send + Sync {
     /// May be called from any thread. `event_id` arrives unchanged.
     fn commit(&self, event_id: u64);

@@ -1,9 +1,9 @@
 //! Timers of the main thread.
 //!
-//! The official trait is `Send`, but Envoy's timers belong to the thread that made them: arming or deleting one on another
-//! thread corrupts the dispatcher's list. A handle therefore remembers its thread. On any other thread it only logs, and
-//! dropping it there leaks the timer. When a timer fires, the hook gets a second, borrowed handle. Dropping the owning
-//! handle in that hook makes the borrowed one dead.
+//! The official trait is `Send`, but Envoy's timers belong to the thread that made them: arming or deleting
+//! one on another thread corrupts the dispatcher's list. A handle therefore remembers its thread. On any
+//! other thread it only logs, and dropping it there leaks the timer. When a timer fires, the hook gets a
+//! second, borrowed handle. Dropping the owning handle in that hook makes the borrowed one dead.
 
 use std::cell::RefCell;
 use std::ffi::c_void;

@@ -10,16 +10,17 @@ use crate::abi::{
 use crate::buffer::EnvoyBuffer;
 use crate::ffi::{NO_BUFFER, lend, non_null, view};
 
-/// Envoy's side of the cluster, lent to its hooks. [`Self::new_scheduler`] and [`Self::get_cluster_name`] may be called
-/// from any thread. The rest belongs to the main thread; elsewhere Envoy refuses it.
+/// Envoy's side of the cluster, lent to its hooks. [`Self::new_scheduler`] and [`Self::get_cluster_name`] may
+/// be called from any thread. The rest belongs to the main thread; elsewhere Envoy refuses it.
 pub trait EnvoyCluster: Send + Sync {
-    /// Adds hosts at a priority: addresses as `ip:port`, the names that TLS certificates are checked against, and weights
-    /// of 1 to 128, one each; localities (region, zone, sub-zone) and metadata (filter, key, value) one each or none.
+    /// Adds hosts at a priority: addresses as `ip:port`, the names that TLS certificates are checked against,
+    /// and weights of 1 to 128, one each; localities (region, zone, sub-zone) and metadata (filter, key,
+    /// value) one each or none.
     ///
-    /// `None` means that nothing was added because some address or weight was bad. An address the cluster already has is
-    /// skipped: the answer has as many entries as addresses were given, first the hosts really added, then null. After a
-    /// batch that may contain known addresses, ask [`Self::find_host_by_address`]. Adding or removing a batch costs as
-    /// much as one host, so collect them.
+    /// `None` means that nothing was added because some address or weight was bad. An address the cluster
+    /// already has is skipped: the answer has as many entries as addresses were given, first the hosts really
+    /// added, then null. After a batch that may contain known addresses, ask [`Self::find_host_by_address`].
+    /// Adding or removing a batch costs as much as one host, so collect them.
     fn add_hosts_with_hostnames_and_locality_to_priority(
         &self,
         priority: u32,
@@ -30,8 +31,8 @@ pub trait EnvoyCluster: Send + Sync {
         metadata: &[Vec<(String, String, String)>],
     ) -> Option<Vec<HostPtr>>;
 
-    /// Removes hosts and closes their idle connections on every worker; requests in flight finish. Answers how many
-    /// of them were there.
+    /// Removes hosts and closes their idle connections on every worker; requests in flight finish. Answers
+    /// how many of them were there.
     fn remove_hosts(&self, hosts: &[HostPtr]) -> usize;
 
     /// Reports that the first hosts are in: the cluster may be used.
@@ -49,11 +50,11 @@ pub trait EnvoyCluster: Send + Sync {
     /// The cluster's name.
     fn get_cluster_name<'a>(&'a self) -> EnvoyBuffer<'a>;
 
-    /// Keeps the hosts in a map that shares structure between its versions, so that a change costs less in a large
-    /// cluster. To be called in [`Cluster::on_init`](super::Cluster::on_init), before the first host.
+    /// Keeps the hosts in a map that shares structure between its versions, so that a change costs less in a
+    /// large cluster. To be called in [`Cluster::on_init`](super::Cluster::on_init), before the first host.
     ///
-    /// **Not in the official SDK** of this snapshot, although Envoy 1.40.0 has the callback; remove the call when
-    /// swapping the official SDK in.
+    /// **Not in the official SDK** of this snapshot, although Envoy 1.40.0 has the callback; remove the call
+    /// when swapping the official SDK in.
     fn use_persistent_host_map(&self);
 }
 
@@ -63,7 +64,8 @@ pub trait EnvoyClusterScheduler: Send + Sync {
     fn commit(&self, event_id: u64);
 }
 
-/// Owns one scheduler that Envoy made. Envoy's side holds a weak reference to the cluster, so this may outlive it.
+/// Owns one scheduler that Envoy made. Envoy's side holds a weak reference to the cluster, so this may
+/// outlive it.
 struct Scheduler(abi::envoy_dynamic_module_type_cluster_scheduler_module_ptr);
 
 // SAFETY: Envoy's scheduler locks a weak pointer and posts to a dispatcher, both made for any thread.
@@ -99,15 +101,16 @@ pub(super) enum During {
 /// The real [`EnvoyCluster`].
 ///
 /// # What calls rely on
-/// *The cluster is live*: the pointer is the cluster of the running hook, which Envoy keeps until the hook has returned.
-/// The value is lent for that hook only. Scoped threads may call it meanwhile; there Envoy's callbacks refuse what belongs
-/// to the main thread.
+/// *The cluster is live*: the pointer is the cluster of the running hook, which Envoy keeps until the hook
+/// has returned. The value is lent for that hook only. Scoped threads may call it meanwhile; there Envoy's
+/// callbacks refuse what belongs to the main thread.
 pub(super) struct Envoy {
     raw_ptr: *mut c_void,
     during: During,
 }
 
-// SAFETY: every callback used here either checks for the main thread itself or only reads what does not change.
+// SAFETY: every callback used here either checks for the main thread itself or only reads what does not
+// change.
 unsafe impl Send for Envoy {}
 // SAFETY: as above.
 unsafe impl Sync for Envoy {}
@@ -183,8 +186,8 @@ impl EnvoyCluster for Envoy {
             .map(|text| lend(text.as_bytes()))
             .collect();
         let mut hosts = vec![std::ptr::null_mut(); n];
-        // SAFETY: the cluster is live. Every list has `n` entries and the metadata `3 * per_host * n`, which `is_regular`
-        // has checked; all live until the call returns, by which time Envoy has copied them.
+        // SAFETY: the cluster is live. Every list has `n` entries and the metadata `3 * per_host * n`, which
+        // `is_regular` has checked; all live until the call returns, by which time Envoy has copied them.
         let added = unsafe {
             abi::envoy_dynamic_module_callback_cluster_add_hosts_with_hostnames(
                 self.raw_ptr,

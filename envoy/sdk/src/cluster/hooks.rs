@@ -1,7 +1,7 @@
 //! The hooks of the cluster and its config, as Envoy calls them.
 //!
-//! The config's pointer is a `Box` and the cluster's an `Arc`, given to Envoy by the `new` hook and taken back by the
-//! `destroy` hook. Each hook of the cluster holds one more reference while it runs.
+//! The config's pointer is a `Box` and the cluster's an `Arc`, given to Envoy by the `new` hook and taken
+//! back by the `destroy` hook. Each hook of the cluster holds one more reference while it runs.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::abi::{self, envoy_dynamic_module_type_envoy_buffer as RawBuffer};
 use crate::bootstrap::CompletionCallback;
 use crate::ffi::{bytes, text};
 use crate::gate::{Gate, Reentrant};
-use crate::panic::{Panicked, guard};
+use crate::panic::{Panicked, drop_guarded, guard};
 
 /// What Envoy's config pointer points at: a thin pointer to a fat one.
 struct ConfigSlot(Box<dyn ClusterConfig>);
@@ -61,7 +61,7 @@ unsafe fn call_mut(
         Ok(Err(Reentrant)) => crate::envoy_log_error!("{hook}: called inside another hook, refused"),
     }
     envoy.finish();
-    let _ = guard(hook, || drop(slot));
+    drop_guarded(hook, slot);
 }
 
 /// Calls a `&self` hook of the cluster.
@@ -84,7 +84,7 @@ unsafe fn call(
         Ok(Ok(())) | Err(Panicked) => {}
         Ok(Err(Reentrant)) => crate::envoy_log_error!("{hook}: called inside another hook, refused"),
     }
-    let _ = guard(hook, || drop(slot));
+    drop_guarded(hook, slot);
 }
 
 #[unsafe(no_mangle)]
@@ -115,7 +115,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_config_destroy(module_ptr: 
     }
     // SAFETY: Envoy gives back the box that `config_new` gave it, once.
     let slot = unsafe { Box::from_raw(module_ptr.cast_mut().cast::<ConfigSlot>()) };
-    let _ = guard("cluster_config_destroy", || drop(slot));
+    drop_guarded("cluster_config_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -123,7 +123,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_new(
     config_ptr: *const c_void,
     envoy_ptr: *mut c_void,
 ) -> *const c_void {
-    // SAFETY: the new cluster holds Envoy's config, and with it what `config_new` returned, throughout this hook.
+    // SAFETY: the new cluster holds Envoy's config, and with it what `config_new` returned, throughout this
+    // hook.
     let slot = unsafe { &*config_ptr.cast::<ConfigSlot>() };
     // SAFETY: Envoy's pointer is the cluster of this hook, and the value ends with it.
     let envoy = unsafe { Envoy::new(envoy_ptr, During::Construction) };
@@ -140,7 +141,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_destroy(module_ptr: *const 
     }
     // SAFETY: Envoy gives back the reference `cluster_new` gave it, once.
     let slot = unsafe { Arc::from_raw(module_ptr.cast::<ClusterSlot>()) };
-    let _ = guard("cluster_destroy", || drop(slot));
+    drop_guarded("cluster_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -188,7 +189,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_shutdown(
     callback: abi::envoy_dynamic_module_type_event_cb,
     context: *mut c_void,
 ) {
-    // SAFETY: function and context are Envoy's completion of this shutdown. Whatever happens here, dropping completes.
+    // SAFETY: function and context are Envoy's completion of this shutdown. Whatever happens here, dropping
+    // completes.
     let completion = unsafe { CompletionCallback::new(callback, context) };
     // SAFETY: the pointers are those Envoy called this hook with.
     unsafe {

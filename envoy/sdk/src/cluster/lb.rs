@@ -27,22 +27,22 @@ pub trait EnvoyClusterLoadBalancer: Send {
     fn get_host_address<'a>(&'a self, priority: u32, index: usize) -> Option<EnvoyBuffer<'a>>;
     /// During the membership hook: an added or removed host.
     fn get_member_update_host(&self, index: usize, is_added: bool) -> Option<HostPtr>;
-    /// During the membership hook: the address of an added or removed host, without formatting it; `None` if it is not
-    /// an IP address.
+    /// During the membership hook: the address of an added or removed host, without formatting it; `None` if
+    /// it is not an IP address.
     fn get_member_update_host_packed_address(&self, index: usize, is_added: bool) -> Option<PackedAddress>;
 }
 
 /// The real [`EnvoyClusterLoadBalancer`].
 ///
 /// # What calls rely on
-/// *The load balancer is live*: the pointer is the load balancer of the running hook, used on its own thread, where its
-/// host sets change between hooks only. The value is not `Sync` and ends with the hook.
+/// *The load balancer is live*: the pointer is the load balancer of the running hook, used on its own thread,
+/// where its host sets change between hooks only. The value is not `Sync` and ends with the hook.
 pub(super) struct Envoy {
     raw_ptr: *mut c_void,
 }
 
-// SAFETY: the trait demands `Send`, but the value is only ever lent by reference, and without `Sync` a reference stays on
-// the thread of the hook.
+// SAFETY: the trait demands `Send`, but the value is only ever lent by reference, and without `Sync` a
+// reference stays on the thread of the hook.
 unsafe impl Send for Envoy {}
 
 impl Envoy {
@@ -73,8 +73,8 @@ impl EnvoyClusterLoadBalancer for Envoy {
 
     fn get_host_address<'a>(&'a self, priority: u32, index: usize) -> Option<EnvoyBuffer<'a>> {
         let mut address = NO_BUFFER;
-        // SAFETY: the load balancer is live, and Envoy checks priority and index. The address belongs to a host, which
-        // stays while the hook runs.
+        // SAFETY: the load balancer is live, and Envoy checks priority and index. The address belongs to a
+        // host, which stays while the hook runs.
         unsafe {
             abi::envoy_dynamic_module_callback_cluster_lb_get_host_address(
                 self.raw_ptr,

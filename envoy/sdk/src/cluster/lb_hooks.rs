@@ -1,8 +1,8 @@
 //! The hooks of a load balancer, as Envoy calls them on its thread.
 //!
-//! The module's pointer is an `Rc<Slot>` that `lb_new` gives to Envoy and `lb_destroy` takes back; each hook holds one
-//! more reference while it runs. An `Rc` is enough because Envoy uses a load balancer on one thread. Hooks take
-//! `&mut self`, so a nested one is refused.
+//! The module's pointer is an `Rc<Slot>` that `lb_new` gives to Envoy and `lb_destroy` takes back; each hook
+//! holds one more reference while it runs. An `Rc` is enough because Envoy uses a load balancer on one
+//! thread. Hooks take `&mut self`, so a nested one is refused.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use super::lb::Envoy;
 use super::{ClusterLb, ClusterLbContext, EnvoyAsyncHostSelectionComplete, HostSelectionResult, hooks};
 use crate::abi::envoy_dynamic_module_type_cluster_host_envoy_ptr as HostPtr;
 use crate::gate::Reentrant;
-use crate::panic::{Panicked, guard};
+use crate::panic::{Panicked, drop_guarded, guard};
 
 /// What Envoy's module pointer points at.
 struct Slot {
@@ -65,7 +65,7 @@ unsafe fn hold(module_ptr: *const c_void) -> Option<Rc<Slot>> {
 #[inline]
 fn release(slot: Rc<Slot>) {
     if Rc::strong_count(&slot) == 1 {
-        let _ = guard("cluster_lb drop", || drop(slot));
+        drop_guarded("cluster_lb drop", slot);
     }
 }
 
@@ -110,7 +110,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_lb_new(
     // SAFETY: Envoy's pointer is the load balancer of this hook, and the value ends with it.
     let envoy = unsafe { Envoy::new(envoy_ptr) };
     let made = guard("cluster_lb_new", || cluster.shared(|cluster| cluster.new_load_balancer(&envoy)));
-    let _ = guard("cluster_lb_new", || drop(cluster));
+    drop_guarded("cluster_lb_new", cluster);
     match made {
         Ok(Ok(lb)) => Rc::into_raw(Rc::new(Slot { lb: RefCell::new(lb) })).cast(),
         Ok(Err(Reentrant)) => {
@@ -129,7 +129,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_lb_destroy(module_ptr: *con
     }
     // SAFETY: Envoy gives back the reference `lb_new` gave it, once.
     let slot = unsafe { Rc::from_raw(module_ptr.cast::<Slot>()) };
-    let _ = guard("cluster_lb_destroy", || drop(slot));
+    drop_guarded("cluster_lb_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -148,8 +148,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_cluster_lb_choose_host(
         }
         release(slot);
     }
-    // SAFETY: both out parameters are Envoy's and valid for this call. A null handle says that there is nothing to wait
-    // for.
+    // SAFETY: both out parameters are Envoy's and valid for this call. A null handle says that there is
+    // nothing to wait for.
     unsafe { (*host_out, *async_handle_out) = (host, std::ptr::null_mut()) };
 }
 

@@ -26,8 +26,8 @@ impl EnvoyHttpFilterConfigImpl {
 impl EnvoyHttpFilterConfig for EnvoyHttpFilterConfigImpl {
     fn define_counter(&mut self, name: &str) -> Result<EnvoyCounterId, MetricsResult> {
         let mut id = 0;
-        // SAFETY: `new` was given the config of the running hook. Envoy copies the name before the call returns, reads
-        // no labels because there are none, and writes the ID to a local.
+        // SAFETY: `new` was given the config of the running hook. Envoy copies the name before the call
+        // returns, reads no labels because there are none, and writes the ID to a local.
         let raw = unsafe {
             abi::envoy_dynamic_module_callback_http_filter_config_define_counter(
                 self.raw_ptr,

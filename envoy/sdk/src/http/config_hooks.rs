@@ -1,7 +1,7 @@
 //! The hooks of a filter configuration.
 //!
-//! The module's pointer is a `Box<Slot>` that `config_new` gives to Envoy and `config_destroy` takes back. Envoy keeps
-//! the config alive while any filter made from it exists.
+//! The module's pointer is a `Box<Slot>` that `config_new` gives to Envoy and `config_destroy` takes back.
+//! Envoy keeps the config alive while any filter made from it exists.
 
 use std::ffi::c_void;
 
@@ -10,7 +10,7 @@ use super::filter::EnvoyHttpFilterImpl;
 use super::{HttpFilterConfig, hooks};
 use crate::abi::envoy_dynamic_module_type_envoy_buffer as RawBuffer;
 use crate::ffi::{bytes, text};
-use crate::panic::guard;
+use crate::panic::{drop_guarded, guard};
 
 type DynConfig = dyn HttpFilterConfig<EnvoyHttpFilterImpl>;
 
@@ -45,9 +45,10 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(module_p
     if module_ptr.is_null() {
         return;
     }
-    // SAFETY: Envoy gives back the box that `config_new` gave it, once, when no filter of the config exists any more.
+    // SAFETY: Envoy gives back the box that `config_new` gave it, once, when no filter of the config exists
+    // any more.
     let slot = unsafe { Box::from_raw(module_ptr.cast_mut().cast::<Slot>()) };
-    let _ = guard("http_filter_config_destroy", || drop(slot));
+    drop_guarded("http_filter_config_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -55,7 +56,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     config_ptr: *const c_void,
     envoy_ptr: *mut c_void,
 ) -> *const c_void {
-    // SAFETY: the new filter holds Envoy's config, and with it what `config_new` returned, throughout this hook.
+    // SAFETY: the new filter holds Envoy's config, and with it what `config_new` returned, throughout this
+    // hook.
     let config = unsafe { &*config_ptr.cast::<Slot>() };
     // SAFETY: Envoy's pointer is the filter of this hook, and the value ends with it.
     let mut envoy = unsafe { EnvoyHttpFilterImpl::new(envoy_ptr) };

@@ -7,9 +7,9 @@ use crate::metrics::EnvoyCounterId;
 
 /// Envoy's side of one request, lent to each hook of its filter.
 ///
-/// Reading borrows the filter and changing needs it exclusively, so no buffer read before a change survives it. Header
-/// names are matched in lower case; the pseudo headers (`:path`, `:authority`, …) are headers like any other. Envoy
-/// treats setting an *empty* value as removal, and refuses to add one.
+/// Reading borrows the filter and changing needs it exclusively, so no buffer read before a change survives
+/// it. Header names are matched in lower case; the pseudo headers (`:path`, `:authority`, …) are headers like
+/// any other. Envoy treats setting an *empty* value as removal, and refuses to add one.
 pub trait EnvoyHttpFilter {
     /// The first value of a request header.
     fn get_request_header_value<'a>(&'a self, key: &str) -> Option<EnvoyBuffer<'a>>;
@@ -22,14 +22,14 @@ pub trait EnvoyHttpFilter {
     /// Removes a request header.
     fn remove_request_header(&mut self, key: &str) -> bool;
 
-    /// Calls `visit` with the name and the value of every response header, in order. Allocates nothing for up to 32
-    /// headers. **Not in the official SDK**, which has `get_response_headers`.
+    /// Calls `visit` with the name and the value of every response header, in order. Allocates nothing for up
+    /// to 32 headers. **Not in the official SDK**, which has `get_response_headers`.
     fn visit_response_headers(&self, visit: &mut dyn FnMut(&[u8], &[u8]));
     /// Removes a response header.
     fn remove_response_header(&mut self, key: &str) -> bool;
 
-    /// Answers the request. `details` is what `%RESPONSE_CODE_DETAILS%` prints. Envoy calls hooks of this filter before
-    /// the call returns, and may have finished the request when it does.
+    /// Answers the request. `details` is what `%RESPONSE_CODE_DETAILS%` prints. Envoy calls hooks of this
+    /// filter before the call returns, and may have finished the request when it does.
     ///
     /// For a gRPC request Envoy turns this into a trailers-only answer with **`grpc-status: 0`**.
     fn send_response<'a>(
@@ -57,7 +57,8 @@ pub trait EnvoyHttpFilter {
     /// Lets a held request go on. Envoy runs the rest of the filter chain before the call returns.
     fn continue_decoding(&mut self);
 
-    /// Makes a scheduler, with which any thread can call this filter's worker: see [`EnvoyHttpFilterScheduler`].
+    /// Makes a scheduler, with which any thread can call this filter's worker: see
+    /// [`EnvoyHttpFilterScheduler`].
     fn new_scheduler(&self) -> impl EnvoyHttpFilterScheduler + 'static;
 
     /// Adds to a counter.

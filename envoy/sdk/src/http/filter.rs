@@ -19,10 +19,12 @@ use snapshot::Snapshot;
 /// The real [`EnvoyHttpFilter`]. Only hooks make one, around the pointer they were called with.
 ///
 /// # What calls rely on
-/// - *The filter is live*: the pointer is the filter of the running hook. Envoy keeps that object until the hook has
-///   returned, even if the request ends inside it, and each callback checks whether the request has ended.
+/// - *The filter is live*: the pointer is the filter of the running hook. Envoy keeps that object until the
+///   hook has returned, even if the request ends inside it, and each callback checks whether the request has
+///   ended.
 /// - *Arguments are copied*: Envoy copies what it is lent before a callback returns.
-/// - *Views stay*: what a getter returns stays in place until the request is changed, which needs `&mut self`.
+/// - *Views stay*: what a getter returns stays in place until the request is changed, which needs
+///   `&mut self`.
 // `repr(C)` keeps the snapshot last: see there.
 #[repr(C)]
 pub struct EnvoyHttpFilterImpl {
@@ -35,8 +37,8 @@ impl EnvoyHttpFilterImpl {
     /// `raw_ptr` must be the filter a hook was called with, and the value must not outlive the hook.
     #[inline]
     pub(super) unsafe fn new(raw_ptr: abi::envoy_dynamic_module_type_http_filter_envoy_ptr) -> Self {
-        // SAFETY: the caller promises the filter of the running hook. Headers are changed through `&mut self` only, by
-        // methods that forget the snapshot.
+        // SAFETY: the caller promises the filter of the running hook. Headers are changed through `&mut self`
+        // only, by methods that forget the snapshot.
         let snapshot = unsafe { Snapshot::new(raw_ptr) };
         Self { raw_ptr, snapshot }
     }
@@ -112,8 +114,8 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     ) {
         self.snapshot.forget();
         let (body, details) = (lend_optional(body), details.map_or(NONE, |d| lend(d.as_bytes())));
-        // SAFETY: the filter is live even if the request ends in the call; the list has `n` headers and, like body and
-        // details, lives until the call returns, by which time Envoy has copied them.
+        // SAFETY: the filter is live even if the request ends in the call; the list has `n` headers and, like
+        // body and details, lives until the call returns, by which time Envoy has copied them.
         with_headers(headers, |list, n| unsafe {
             abi::envoy_dynamic_module_callback_http_send_response(
                 self.raw_ptr,
@@ -161,8 +163,8 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
         &'a self,
         attribute_id: abi::envoy_dynamic_module_type_attribute_id,
     ) -> Option<EnvoyBuffer<'a>> {
-        // SAFETY: the filter is live, and attributes are views of its headers and stream info, which only `&mut self`
-        // changes.
+        // SAFETY: the filter is live, and attributes are views of its headers and stream info, which only
+        // `&mut self` changes.
         unsafe {
             self.get_buffer(|filter, result| {
                 abi::envoy_dynamic_module_callback_http_filter_get_attribute_string(
@@ -202,7 +204,8 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     }
 
     fn get_cluster_name<'a>(&'a self) -> Option<EnvoyBuffer<'a>> {
-        // SAFETY: the filter is live, and its route holds the cluster's name; choosing another route needs `&mut self`.
+        // SAFETY: the filter is live, and its route holds the cluster's name; choosing another route needs
+        // `&mut self`.
         unsafe {
             self.get_buffer(|filter, result| {
                 abi::envoy_dynamic_module_callback_http_get_cluster_name(filter, result)

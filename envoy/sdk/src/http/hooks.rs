@@ -1,8 +1,8 @@
 //! The hooks of one request's filter, as Envoy calls them on the filter's worker.
 //!
-//! The module's pointer is an `Rc<Slot>` that `filter_new` gives to Envoy and `filter_destroy` takes back. Each hook
-//! holds one more reference while it runs, so a filter destroyed inside its own hook lives until that hook returns.
-//! An `Rc` is enough because Envoy uses a filter on one thread.
+//! The module's pointer is an `Rc<Slot>` that `filter_new` gives to Envoy and `filter_destroy` takes back.
+//! Each hook holds one more reference while it runs, so a filter destroyed inside its own hook lives until
+//! that hook returns. An `Rc` is enough because Envoy uses a filter on one thread.
 //!
 //! Envoy requires more hooks than the module's trait has. Those at the end of this file exist for it alone.
 
@@ -24,7 +24,7 @@ use crate::abi::{
     envoy_dynamic_module_type_on_http_filter_response_trailers_status as ResponseTrailersStatus,
 };
 use crate::ffi::view;
-use crate::panic::{Panicked, guard};
+use crate::panic::{Panicked, drop_guarded, guard};
 
 /// The response-code details of a request that ended in a panic.
 const PANIC_DETAILS: &str = "sandgate_panic";
@@ -32,8 +32,8 @@ const PANIC_DETAILS: &str = "sandgate_panic";
 type Envoy = EnvoyHttpFilterImpl;
 type DynFilter = dyn HttpFilter<Envoy>;
 
-/// What Envoy's module pointer points at. `None` is a filter that could not be made: Envoy 1.40 calls its hooks whatever
-/// `filter_new` returned, so the first of them has to refuse the request.
+/// What Envoy's module pointer points at. `None` is a filter that could not be made: Envoy 1.40 calls its
+/// hooks whatever `filter_new` returned, so the first of them has to refuse the request.
 pub(super) struct Slot(Option<Box<DynFilter>>);
 
 impl Slot {
@@ -74,9 +74,8 @@ impl Drop for Held {
         if let Some(slot) = self.0.take()
             && Rc::strong_count(&slot) == 1
         {
-            // The filter was destroyed while its hook ran. Its `Drop` is the module's code and may panic; `guard` has
-            // then reported it.
-            let _ = guard("http_filter drop", || drop(slot));
+            // The filter was destroyed while its hook ran.
+            drop_guarded("http_filter drop", slot);
         }
     }
 }
@@ -108,7 +107,8 @@ unsafe fn call<R>(
 ) -> R {
     // SAFETY: Envoy's pointer is the filter of this hook, and the value ends with it.
     let mut envoy = unsafe { Envoy::new(envoy_ptr) };
-    // SAFETY: Envoy calls hooks with what `filter_new` returned, and with nothing else after `filter_destroy`.
+    // SAFETY: Envoy calls hooks with what `filter_new` returned, and with nothing else after
+    // `filter_destroy`.
     let held = unsafe { Held::new(module_ptr) };
     match held.filter() {
         None => missing(&mut envoy),
@@ -147,8 +147,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(module_ptr: *co
     }
     // SAFETY: Envoy gives back the reference it got from `Slot::into_raw`, once.
     let slot = unsafe { Rc::from_raw(module_ptr.cast::<Slot>()) };
-    // A panic has been reported by `guard`; there is no answer to give.
-    let _ = guard("http_filter_destroy", || drop(slot));
+    drop_guarded("http_filter_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -297,8 +296,8 @@ extern "C" fn envoy_dynamic_module_on_http_filter_response_trailers(
     ResponseTrailersStatus::Continue
 }
 
-/// Hooks without an answer that nothing here listens to. The callouts and streams they are about cannot be started with
-/// this crate.
+/// Hooks without an answer that nothing here listens to. The callouts and streams they are about cannot be
+/// started with this crate.
 macro_rules! ignored_hooks {
     ($($name:ident($($ty:ty),*);)*) => {$(
         #[unsafe(no_mangle)]

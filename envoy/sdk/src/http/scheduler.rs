@@ -1,7 +1,7 @@
 //! The way back onto a filter's own thread.
 //!
-//! The module owns the scheduler. Envoy's side of it holds a weak reference to the filter, so a scheduler may outlive the
-//! filter; `commit` then does nothing.
+//! The module owns the scheduler. Envoy's side of it holds a weak reference to the filter, so a scheduler may
+//! outlive the filter; `commit` then does nothing.
 
 use crate::abi;
 

@@ -1,9 +1,9 @@
 //! The hooks of the network filter.
 //!
-//! The config's pointer is an `Arc` that `config_new` gives to Envoy and `config_destroy` takes back; a connection's is a
-//! `Box` that `new` gives and `destroy` takes back. A null filter makes Envoy close the connection when it begins. Hooks of
-//! one connection that have nothing to say to the module do not touch its filter, so that `close` may call them while
-//! `new_connection` runs.
+//! The config's pointer is an `Arc` that `config_new` gives to Envoy and `config_destroy` takes back; a
+//! connection's is a `Box` that `new` gives and `destroy` takes back. A null filter makes Envoy close the
+//! connection when it begins. Hooks of one connection that have nothing to say to the module do not touch its
+//! filter, so that `close` may call them while `new_connection` runs.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::abi::{
 };
 use crate::ffi::{bytes, text};
 use crate::network::EnvoyNetworkFilter as _;
-use crate::panic::guard;
+use crate::panic::{drop_guarded, guard};
 
 type Envoy = EnvoyNetworkFilterImpl;
 
@@ -57,7 +57,7 @@ unsafe extern "C" fn envoy_dynamic_module_on_network_filter_config_destroy(modul
     }
     // SAFETY: Envoy gives back the reference `config_new` gave it, once.
     let slot = unsafe { Arc::from_raw(module_ptr.cast::<ConfigSlot>()) };
-    let _ = guard("network_filter_config_destroy", || drop(slot));
+    drop_guarded("network_filter_config_destroy", slot);
 }
 
 #[unsafe(no_mangle)]
@@ -65,7 +65,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_network_filter_new(
     config_ptr: *const c_void,
     envoy_ptr: *mut c_void,
 ) -> *const c_void {
-    // SAFETY: the new filter holds Envoy's config, and with it what `config_new` returned, throughout this hook.
+    // SAFETY: the new filter holds Envoy's config, and with it what `config_new` returned, throughout this
+    // hook.
     let config = unsafe { &*config_ptr.cast::<ConfigSlot>() };
     // SAFETY: Envoy's pointer is the filter of this hook, and the value ends with it.
     let mut envoy = unsafe { Envoy::new(envoy_ptr) };
@@ -83,8 +84,8 @@ unsafe extern "C" fn envoy_dynamic_module_on_network_filter_new_connection(
 ) -> Status {
     // SAFETY: Envoy's pointer is the filter of this hook, and the value ends with it.
     let mut envoy = unsafe { Envoy::new(envoy_ptr) };
-    // SAFETY: the pointer is the one `new` gave to Envoy, `destroy` has not run, and no other hook of this crate makes a
-    // reference from it: this is the only one, on the connection's only thread.
+    // SAFETY: the pointer is the one `new` gave to Envoy, `destroy` has not run, and no other hook of this
+    // crate makes a reference from it: this is the only one, on the connection's only thread.
     let slot = unsafe { &mut *module_ptr.cast_mut().cast::<Slot>() };
     guard("network_filter_new_connection", || slot.0.on_new_connection(&mut envoy)).unwrap_or_else(|_| {
         envoy.close(CloseType::NoFlush);
@@ -130,5 +131,5 @@ unsafe extern "C" fn envoy_dynamic_module_on_network_filter_destroy(module_ptr: 
     }
     // SAFETY: Envoy gives back the pointer `new` gave it, once, when no hook of the connection runs.
     let slot = unsafe { Box::from_raw(module_ptr.cast_mut().cast::<Slot>()) };
-    let _ = guard("network_filter_destroy", || drop(slot));
+    drop_guarded("network_filter_destroy", slot);
 }

@@ -1,9 +1,10 @@
 //! Holds this crate's idea of the ABI against the pinned Envoy and the built module, by their symbol tables.
 //!
-//! A module that references one callback Envoy does not export is refused as a whole, and one that misses a hook Envoy
-//! requires is refused when the extension point is configured. Neither shows up when the module is compiled. The tests
-//! need two files, which `make test` names in the environment: `SANDGATE_ENVOY`, the Envoy executable of the version in
-//! `envoy/VERSION`, and `SANDGATE_MODULE`, the `cdylib` to be loaded into it.
+//! A module that references one callback Envoy does not export is refused as a whole, and one that misses a
+//! hook Envoy requires is refused when the extension point is configured. Neither shows up when the module is
+//! compiled. The tests need two files, which `make test` names in the environment: `SANDGATE_ENVOY`, the
+//! Envoy executable of the version in `envoy/VERSION`, and `SANDGATE_MODULE`, the `cdylib` to be loaded into
+//! it.
 
 mod elf;
 
@@ -16,10 +17,10 @@ const HOOK: &str = "envoy_dynamic_module_on_";
 const CALLBACK: &str = "envoy_dynamic_module_callback_";
 const PROGRAM_INIT: &str = "envoy_dynamic_module_on_program_init";
 
-/// What Envoy looks up and insists on, without the prefix. The HTTP filter's were found by removing each from a working
-/// module and loading it into Envoy 1.40.0; the others are the lookups that fail the configuration in Envoy's
-/// `bootstrap/dynamic_modules/extension_config.cc`, `filters/network/dynamic_modules/filter_config.cc` and
-/// `clusters/dynamic_modules/cluster.cc`.
+/// What Envoy looks up and insists on, without the prefix. The HTTP filter's were found by removing each from
+/// a working module and loading it into Envoy 1.40.0; the others are the lookups that fail the configuration
+/// in Envoy's `bootstrap/dynamic_modules/extension_config.cc`,
+/// `filters/network/dynamic_modules/filter_config.cc` and `clusters/dynamic_modules/cluster.cc`.
 const REQUIRED: &[&str] = &[
     "program_init",
     "http_filter_config_new",

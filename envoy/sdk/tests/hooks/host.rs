@@ -1,9 +1,9 @@
 //! A small Envoy in memory: it defines the callbacks the module calls and calls the hooks the module exports.
 //!
 //! # Safety
-//! All pointers that cross the boundary here are made in this folder, point at objects the calling test keeps alive, and
-//! stay on the test's thread (schedulers excepted, which are behind a lock). That one argument covers every `unsafe`
-//! block below, so it is made once.
+//! All pointers that cross the boundary here are made in this folder, point at objects the calling test keeps
+//! alive, and stay on the test's thread (schedulers excepted, which are behind a lock). That one argument
+//! covers every `unsafe` block below, so it is made once.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "one argument covers them all: see the module's docs")]
 

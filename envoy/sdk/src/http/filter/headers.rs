@@ -17,8 +17,8 @@ impl EnvoyHttpFilterImpl {
     pub(super) fn request_header<'a>(&'a self, key: &str) -> Option<EnvoyBuffer<'a>> {
         match self.snapshot.get(key) {
             Known::Header(value) => value,
-            // SAFETY: the filter is live, the name is read during the call only, and a header's value stays in place
-            // until headers are changed, which needs `&mut self`.
+            // SAFETY: the filter is live, the name is read during the call only, and a header's value stays
+            // in place until headers are changed, which needs `&mut self`.
             Known::Nothing => unsafe {
                 self.get_buffer(|filter, result| {
                     abi::envoy_dynamic_module_callback_http_get_header(
@@ -37,7 +37,8 @@ impl EnvoyHttpFilterImpl {
     /// How many values a request header has, as Envoy counts them.
     pub(super) fn count_request_header(&self, key: &str) -> usize {
         let (mut first, mut count) = (NO_BUFFER, 0);
-        // SAFETY: the filter is live, the name is read during the call only, and the out parameters are locals.
+        // SAFETY: the filter is live, the name is read during the call only, and the out parameters are
+        // locals.
         let found = unsafe {
             abi::envoy_dynamic_module_callback_http_get_header(
                 self.raw_ptr,
@@ -66,8 +67,8 @@ impl EnvoyHttpFilterImpl {
         for entry in &mut *list {
             entry.write(NO_HEADER);
         }
-        // SAFETY: the filter is live, and the list has room for the `count` entries that Envoy has just counted: no
-        // header has changed since.
+        // SAFETY: the filter is live, and the list has room for the `count` entries that Envoy has just
+        // counted: no header has changed since.
         let filled = count > 0
             && unsafe {
                 abi::envoy_dynamic_module_callback_http_get_headers(
@@ -77,8 +78,8 @@ impl EnvoyHttpFilterImpl {
                 )
             };
         for entry in list.iter().filter(|_| filled) {
-            // SAFETY: every entry was written above. What it points at stays in place until headers are changed, which
-            // needs `&mut self`, and `visit` does not outlive this call.
+            // SAFETY: every entry was written above. What it points at stays in place until headers are
+            // changed, which needs `&mut self`, and `visit` does not outlive this call.
             let (name, value) = unsafe { header_view(entry.assume_init_ref()) };
             visit(name.as_slice(), value.as_slice());
         }
@@ -89,7 +90,8 @@ impl EnvoyHttpFilterImpl {
     pub(super) fn set_header(&mut self, kind: HeaderType, key: &str, value: Option<&[u8]>) -> bool {
         self.snapshot.forget();
         let (key, value) = (lend(key.as_bytes()), lend_optional(value));
-        // SAFETY: the filter is live; Envoy copies name and value before the call returns. A null value means removal.
+        // SAFETY: the filter is live; Envoy copies name and value before the call returns. A null value means
+        // removal.
         unsafe { abi::envoy_dynamic_module_callback_http_set_header(self.raw_ptr, kind, key, value) }
     }
 }

@@ -1,12 +1,13 @@
 //! The request's headers as one hook has read them.
 //!
-//! Asking Envoy for a header by name costs it a copy of the name and a walk over all headers, and a filter that looks for
-//! several forms of an address asks for several. So the first question of a hook reads all headers at once, as pointers
-//! into Envoy's own memory, and the others are answered from those. Nothing is allocated.
+//! Asking Envoy for a header by name costs it a copy of the name and a walk over all headers, and a filter
+//! that looks for several forms of an address asks for several. So the first question of a hook reads all
+//! headers at once, as pointers into Envoy's own memory, and the others are answered from those. Nothing is
+//! allocated.
 //!
 //! # How stale it may be
-//! Not at all: whatever can change the request's headers takes `&mut self` of the filter, and each such method forgets the
-//! snapshot. That is the rule by which a view that was handed out ends, too.
+//! Not at all: whatever can change the request's headers takes `&mut self` of the filter, and each such
+//! method forgets the snapshot. That is the rule by which a view that was handed out ends, too.
 
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
@@ -29,11 +30,13 @@ enum State {
 }
 
 /// See the module.
-// In this order: next to a field that begins as zero, the compiler would have the entries begin as zero too, in every hook.
+// In this order: next to a field that begins as zero, the compiler would have the entries begin as zero too,
+// in every hook.
 #[repr(C)]
 pub(super) struct Snapshot {
     state: Cell<State>,
-    /// A bit for each length that a name has: most names that are asked for and not there are of another length.
+    /// A bit for each length that a name has: most names that are asked for and not there are of another
+    /// length.
     lengths: Cell<u64>,
     filter: abi::envoy_dynamic_module_type_http_filter_envoy_ptr,
     entries: UnsafeCell<MaybeUninit<[RawHeader; MOST]>>,
@@ -49,8 +52,9 @@ pub(super) enum Known<'a> {
 
 impl Snapshot {
     /// # Safety
-    /// `filter` must be the filter of the running hook, and the value must not outlive the hook. The request's headers must
-    /// stay as they are from the first [`Self::get`] until [`Self::forget`], and while what it returned is borrowed.
+    /// `filter` must be the filter of the running hook, and the value must not outlive the hook. The
+    /// request's headers must stay as they are from the first [`Self::get`] until [`Self::forget`], and while
+    /// what it returned is borrowed.
     #[inline]
     pub(super) unsafe fn new(filter: abi::envoy_dynamic_module_type_http_filter_envoy_ptr) -> Self {
         let (state, entries) = (Cell::new(State::Unread), UnsafeCell::new(MaybeUninit::uninit()));
@@ -90,14 +94,14 @@ impl Snapshot {
             State::Unread => self.read()?,
         };
         let count = if self.lengths.get() & length_bit(name.len()) == 0 { 0 } else { count };
-        // SAFETY: `read` filled at least `count` entries and is not run again while a view of them can live: it runs only
-        // in the state `Unread`, which needs `&mut self` to come back to.
+        // SAFETY: `read` filled at least `count` entries and is not run again while a view of them can live:
+        // it runs only in the state `Unread`, which needs `&mut self` to come back to.
         let entries = unsafe { std::slice::from_raw_parts(self.entries.get().cast::<RawHeader>(), count) };
         Some(entries.iter().filter(move |entry| {
             // SAFETY: Envoy's pointer and length; the headers stay as they are, as promised to `new`.
             let key = unsafe { EnvoyBuffer::new_from_raw(entry.key_ptr.cast(), entry.key_length) };
-            // Few are of one length. Envoy's names are lower case, and it folds the one it is asked for, which nearly
-            // always is lower case too: then comparing is quicker.
+            // Few are of one length. Envoy's names are lower case, and it folds the one it is asked for,
+            // which nearly always is lower case too: then comparing is quicker.
             key.as_slice().len() == name.len()
                 && (key.as_slice() == name.as_bytes() || key.as_slice().eq_ignore_ascii_case(name.as_bytes()))
         }))
@@ -114,7 +118,8 @@ impl Snapshot {
         }
         let entries = self.entries.get().cast::<RawHeader>();
         for at in 0..count {
-            // SAFETY: `at` is below `MOST`, and nobody else looks at the entries: `get` has not taken its slice yet.
+            // SAFETY: `at` is below `MOST`, and nobody else looks at the entries: `get` has not taken its
+            // slice yet.
             unsafe { entries.add(at).write(NO_HEADER) };
         }
         // SAFETY: Envoy fills as many entries as it just counted, and nothing ran in between.

@@ -58,7 +58,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// As Envoy makes one: the filter, then its first hook. The status, or `None` if there is no filter and Envoy closes.
+    /// As Envoy makes one: the filter, then its first hook. The status, or `None` if there is no filter and
+    /// Envoy closes.
     pub(crate) fn open(config: &Rc<Config>, address: Option<&'static str>) -> (Box<Self>, Option<u32>) {
         let this = Box::new(Self {
             _config: Rc::clone(config),
