@@ -96,7 +96,7 @@ impl Addresses {
     }
 
     /// Decides anew who is routed to at an address. Says who was and who is, where that differs.
-    fn settle(&mut self, ip: IpAddr) -> Option<(Option<u32>, Option<u32>)> {
+    fn elect(&mut self, ip: IpAddr) -> Option<(Option<u32>, Option<u32>)> {
         let holders = self.by_ip.get_mut(&ip)?;
         let first = holders.claimed.first().map(|(_, slot)| *slot);
         let now = first.filter(|_| holders.assigned == 0 && holders.namespaces.len() == 1);
@@ -116,7 +116,7 @@ impl Addresses {
     }
 
     /// What a route said of its address, where that is withheld.
-    fn said(&self, slot: u32) -> Option<(IpAddr, State)> {
+    fn withheld(&self, slot: u32) -> Option<(IpAddr, State)> {
         self.by_slot.get(&slot).filter(|_| self.is_withheld(slot)).map(|holder| (holder.ip, holder.state))
     }
 }
@@ -154,10 +154,10 @@ impl Table {
             ip
         });
         if let Some(ip) = old.filter(|old| Some(*old) != new) {
-            self.settle_address(shared, served, ip, slot);
+            self.reassign_address(shared, served, ip, slot);
         }
         if let Some(ip) = new {
-            self.settle_address(shared, served, ip, slot);
+            self.reassign_address(shared, served, ip, slot);
         }
         if self.addresses.as_ref().is_some_and(|addresses| addresses.is_withheld(slot)) {
             observed.ip = None;
@@ -168,22 +168,22 @@ impl Table {
     /// An object is gone, and so is what it had.
     pub(crate) fn release_address(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
         let Some(ip) = self.addresses.as_mut().and_then(|addresses| addresses.remove(slot)) else { return };
-        self.settle_address(shared, served, ip, slot);
+        self.reassign_address(shared, served, ip, slot);
         self.count_withheld(shared);
     }
 
     /// What was observed of an object, its address too if it is withheld.
-    pub(crate) fn said(&self, slot: u32, route: &Route, created: u32) -> Observation {
+    pub(crate) fn observation_of(&self, slot: u32, route: &Route, created: u32) -> Observation {
         let mut observed = route.observation(created);
-        if let Some((ip, state)) = self.addresses.as_ref().and_then(|addresses| addresses.said(slot)) {
+        if let Some((ip, state)) = self.addresses.as_ref().and_then(|addresses| addresses.withheld(slot)) {
             (observed.ip, observed.state) = (Some(ip), state);
         }
         observed
     }
 
     /// Routes to another at an address, if another is to be routed to. The `changing` one is about to be published anyway.
-    fn settle_address(&mut self, shared: &Shared, served: &PinnedMap<'_>, ip: IpAddr, changing: u32) {
-        let changed = self.addresses.as_mut().and_then(|addresses| addresses.settle(ip));
+    fn reassign_address(&mut self, shared: &Shared, served: &PinnedMap<'_>, ip: IpAddr, changing: u32) {
+        let changed = self.addresses.as_mut().and_then(|addresses| addresses.elect(ip));
         let (before, now) = changed.unwrap_or_default();
         // Whoever loses it goes first: no two are ever routed to one claimed address.
         for slot in [before, now].into_iter().flatten().filter(|slot| *slot != changing) {

@@ -113,7 +113,7 @@ pub struct Changes {
 
 type Waker = Arc<dyn Fn() + Send + Sync>;
 /// Whether a subscriber is told of a change from one route of an ID to another.
-type Cares = Box<dyn Fn(Option<&Route>, Option<&Route>) -> bool + Send>;
+type ChangeFilter = Box<dyn Fn(Option<&Route>, Option<&Route>) -> bool + Send>;
 
 #[derive(Default)]
 struct Inner {
@@ -129,7 +129,7 @@ impl Inner {
         !self.changes.is_empty() || self.missed > 0 || self.closed
     }
 
-    fn take(&mut self, void: &mut VecDeque<Change>) -> Option<Notice> {
+    fn next_notice(&mut self, void: &mut VecDeque<Change>) -> Option<Notice> {
         if self.missed > 0 {
             *void = mem::take(&mut self.changes);
             let missed = mem::take(&mut self.missed) + void.len() as u64;
@@ -178,7 +178,7 @@ impl Changes {
     pub fn try_recv(&mut self) -> Option<Notice> {
         // Void changes hold routes; they are dropped outside the lock, which the writer takes.
         let mut void = VecDeque::new();
-        self.queue.inner.lock().take(&mut void)
+        self.queue.inner.lock().next_notice(&mut void)
     }
 
     /// Takes what there is, or waits for it up to `timeout`.
@@ -192,7 +192,7 @@ impl Changes {
             // Too long for the clock: no deadline.
             None => self.queue.arrived.wait_while(&mut inner, is_empty),
         }
-        let notice = inner.take(&mut void);
+        let notice = inner.next_notice(&mut void);
         drop(inner);
         notice
     }
@@ -223,46 +223,46 @@ pub(crate) struct Feed {
     subscribers: Vec<Subscriber>,
     to_wake: Vec<Waker>,
     /// Whether changes are told and not queued yet.
-    is_held: bool,
+    is_deferred: bool,
 }
 
 struct Subscriber {
     queue: Arc<Queue>,
     /// None: about everything.
-    cares: Option<Cares>,
+    filter: Option<ChangeFilter>,
     /// What it is told and cannot take yet.
-    held: Vec<Change>,
+    deferred: Vec<Change>,
 }
 
 impl Feed {
-    pub(crate) fn subscribe(&mut self, capacity: usize, cares: Option<Cares>) -> Changes {
-        self.forget_the_gone();
+    pub(crate) fn subscribe(&mut self, capacity: usize, filter: Option<ChangeFilter>) -> Changes {
+        self.prune();
         let queue =
             Arc::new(Queue { inner: Mutex::default(), arrived: Condvar::new(), capacity: capacity.max(1) });
-        self.subscribers.push(Subscriber { queue: Arc::clone(&queue), cares, held: Vec::new() });
+        self.subscribers.push(Subscriber { queue: Arc::clone(&queue), filter, deferred: Vec::new() });
         Changes { queue }
     }
 
     pub(crate) fn has_subscribers(&mut self) -> bool {
         if !self.subscribers.is_empty() {
-            self.forget_the_gone();
+            self.prune();
         }
         !self.subscribers.is_empty()
     }
 
     /// Tells every subscriber that cares. Nothing is copied where there is none.
-    pub(crate) fn tell(&mut self, old: Option<&Route>, new: Option<&Route>) {
+    pub(crate) fn announce(&mut self, old: Option<&Route>, new: Option<&Route>) {
         let mut change = None;
-        for Subscriber { queue, cares, held } in &mut self.subscribers {
-            if cares.as_ref().is_some_and(|cares| !cares(old, new)) {
+        for Subscriber { queue, filter, deferred } in &mut self.subscribers {
+            if filter.as_ref().is_some_and(|filter| !filter(old, new)) {
                 continue;
             }
             let change = change.get_or_insert_with(|| {
                 let [old, new] = [old, new].map(|route| route.map(|route| Arc::new(route.clone())));
                 Change { old, new }
             });
-            if self.is_held {
-                held.push(change.clone());
+            if self.is_deferred {
+                deferred.push(change.clone());
             } else {
                 self.to_wake.extend(queue.push([change.clone()]));
             }
@@ -270,27 +270,29 @@ impl Feed {
     }
 
     /// From here on nothing that is told is queued. Who cares is asked all the same.
-    pub(crate) fn hold(&mut self) {
-        self.is_held = true;
+    pub(crate) fn defer(&mut self) {
+        self.is_deferred = true;
     }
 
     /// Queues what was told since [`hold`](Self::hold).
-    pub(crate) fn release(&mut self) {
-        self.is_held = false;
-        for Subscriber { queue, held, .. } in self.subscribers.iter_mut().filter(|s| !s.held.is_empty()) {
-            self.to_wake.extend(queue.push(held.drain(..)));
+    pub(crate) fn flush(&mut self) {
+        self.is_deferred = false;
+        for Subscriber { queue, deferred, .. } in
+            self.subscribers.iter_mut().filter(|s| !s.deferred.is_empty())
+        {
+            self.to_wake.extend(queue.push(deferred.drain(..)));
         }
     }
 
     /// Those to call once the writer's lock is free, so that they may use the table.
-    pub(crate) fn take_wakers(&mut self) -> Vec<Waker> {
+    pub(crate) fn drain_wakers(&mut self) -> Vec<Waker> {
         // Nothing is held here, unless a writer ended in the midst of a move.
-        self.release();
+        self.flush();
         mem::take(&mut self.to_wake)
     }
 
     // A subscriber that was dropped has left its queue to us alone.
-    fn forget_the_gone(&mut self) {
+    fn prune(&mut self) {
         self.subscribers.retain(|subscriber| Arc::strong_count(&subscriber.queue) > 1);
     }
 }

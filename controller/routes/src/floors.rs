@@ -13,15 +13,15 @@ use crate::key::RawKey;
 use crate::reader::Shared;
 use crate::scope::ScopeNumber;
 use crate::table::{Source, Table};
-use crate::unconfirmed::Which;
+use crate::unconfirmed::Subject;
 use crate::{ObjectKey, Observation, Route, Scope, Version};
 
 /// A push that waits for a silent watch is looked at so many times in the time it has.
-const LOOKS: u64 = 30;
+const RECHECKS: u64 = 30;
 
 /// What the watch knew of an object when a push came.
 #[derive(Default)]
-pub(crate) struct Word {
+pub(crate) struct Baseline {
     scope: Option<ScopeNumber>,
     observed: Option<Box<Observation>>,
     pub(crate) seen: u32,
@@ -41,46 +41,55 @@ impl Table {
     }
 
     /// What the watch has said last of an object that has this route.
-    pub(crate) fn word_of(&mut self, slot: u32, route: &Route) -> Word {
+    pub(crate) fn baseline_of(&mut self, slot: u32, route: &Route) -> Baseline {
         let scope = self.scope_of(Some(slot), route.raw_key());
-        let Some(record) = self.records.get(slot) else { return Word::default() };
+        let Some(record) = self.records.get(slot) else { return Baseline::default() };
         let (created, is_claimed) = (record.created, !record.claims.is_empty());
         let relist = scope.and_then(|scope| self.relists.current(scope));
         let is_seen = |relist: &u32| record.seen == *relist || self.relists.is_also_seen(*relist, route);
         let seen = relist.filter(is_seen).unwrap_or(0);
-        match self.unconfirmed.remove(Which::Live(slot)) {
-            Some(pushed) => Word { scope, observed: pushed.word, seen: pushed.seen },
-            None => {
-                Word { scope, observed: is_claimed.then(|| Box::new(self.said(slot, route, created))), seen }
-            }
+        match self.unconfirmed.remove(Subject::Live(slot)) {
+            Some(pushed) => Baseline { scope, observed: pushed.baseline, seen: pushed.seen },
+            None => Baseline {
+                scope,
+                observed: is_claimed.then(|| Box::new(self.observation_of(slot, route, created))),
+                seen,
+            },
         }
     }
 
     /// The same of one that has no route.
-    pub(crate) fn word_of_dead(&mut self, tombstone: Option<u32>, key: RawKey<'_>) -> Word {
-        match tombstone.and_then(|slot| self.unconfirmed.remove(Which::Dead(slot))) {
+    pub(crate) fn baseline_of_deleted(&mut self, tombstone: Option<u32>, key: RawKey<'_>) -> Baseline {
+        match tombstone.and_then(|slot| self.unconfirmed.remove(Subject::Dead(slot))) {
             Some(pushed) => {
                 let scope = pushed.scope.or_else(|| self.scopes.covering(key));
-                Word { scope, observed: pushed.word, seen: pushed.seen }
+                Baseline { scope, observed: pushed.baseline, seen: pushed.seen }
             }
-            None => Word { scope: self.scopes.covering(key), ..Word::default() },
+            None => Baseline { scope: self.scopes.covering(key), ..Baseline::default() },
         }
     }
 
     /// Remembers that only a push has said this so far.
-    pub(crate) fn doubt(&mut self, which: Which, version: Version, word: Word) {
-        if let Which::Dead(slot) = which {
+    pub(crate) fn mark_unconfirmed(&mut self, subject: Subject, version: Version, baseline: Baseline) {
+        if let Subject::Dead(slot) = subject {
             // Nobody can be asked about it yet, and there may be a million: its tombstone says so, for as long as it lives.
-            self.tombstones.set_claimed(slot, word.scope.is_none());
+            self.tombstones.set_claimed(slot, baseline.scope.is_none());
         }
         let after = |wait| self.clock.now().saturating_add(nanos(wait));
-        let deadline = match (word.scope, which) {
+        let deadline = match (baseline.scope, subject) {
             (Some(_), _) => Some(after(self.limits.push_confirmation)),
-            (None, Which::Live(_)) => self.limits.push_lease.map(after),
-            (None, Which::Dead(_)) => None,
+            (None, Subject::Live(_)) => self.limits.push_lease.map(after),
+            (None, Subject::Dead(_)) => None,
         };
         if let Some(deadline) = deadline {
-            self.unconfirmed.insert(which, version, word.scope, word.observed, word.seen, deadline);
+            self.unconfirmed.insert(
+                subject,
+                version,
+                baseline.scope,
+                baseline.observed,
+                baseline.seen,
+                deadline,
+            );
         }
     }
 
@@ -88,28 +97,33 @@ impl Table {
     pub(crate) fn renew_lease(&mut self, slot: u32) {
         if let Some(lease) = self.limits.push_lease {
             let deadline = self.clock.now().saturating_add(nanos(lease));
-            self.unconfirmed.renew(Which::Live(slot), deadline);
+            self.unconfirmed.renew(Subject::Live(slot), deadline);
         }
     }
 
     /// Remembers what the watch says of an object of which a push has claimed something newer. Says whether one has.
-    pub(crate) fn note_word(&mut self, which: Which, observed: &Observation, source: Source) -> bool {
+    pub(crate) fn update_baseline(
+        &mut self,
+        subject: Subject,
+        observed: &Observation,
+        source: Source,
+    ) -> bool {
         let Some(scope) = source.scope() else { return false };
-        if let Which::Dead(slot) = which
+        if let Subject::Dead(slot) = subject
             && self.tombstones.is_claimed(slot)
         {
             // A scope that covers nothing, or has listed nothing yet, has a word on it: now it can be asked.
             let version = self.tombstones.version(slot).clone();
-            self.doubt(which, version, Word { scope: Some(scope), ..Word::default() });
+            self.mark_unconfirmed(subject, version, Baseline { scope: Some(scope), ..Baseline::default() });
         }
-        let Some(pushed) = self.unconfirmed.get_mut(which) else { return false };
-        if pushed.word.as_ref().is_none_or(|word| word.version <= observed.version) {
-            pushed.word = Some(Box::new(observed.clone()));
+        let Some(pushed) = self.unconfirmed.get_mut(subject) else { return false };
+        if pushed.baseline.as_ref().is_none_or(|baseline| baseline.version <= observed.version) {
+            pushed.baseline = Some(Box::new(observed.clone()));
         }
         if pushed.scope.is_none() {
-            self.adopt(which, scope);
+            self.adopt(subject, scope);
         }
-        if let (Some(relist), Some(pushed)) = (source.relist(), self.unconfirmed.get_mut(which))
+        if let (Some(relist), Some(pushed)) = (source.relist(), self.unconfirmed.get_mut(subject))
             && pushed.scope == Some(scope)
         {
             pushed.seen = relist;
@@ -118,10 +132,10 @@ impl Table {
     }
 
     /// A scope will tell of what only had a lease.
-    fn adopt(&mut self, which: Which, scope: ScopeNumber) {
-        if let Some(pushed) = self.unconfirmed.remove(which) {
-            let word = Word { scope: Some(scope), observed: pushed.word, seen: pushed.seen };
-            self.doubt(which, pushed.version, word);
+    fn adopt(&mut self, subject: Subject, scope: ScopeNumber) {
+        if let Some(pushed) = self.unconfirmed.remove(subject) {
+            let baseline = Baseline { scope: Some(scope), observed: pushed.baseline, seen: pushed.seen };
+            self.mark_unconfirmed(subject, pushed.version, baseline);
         }
     }
 
@@ -135,7 +149,7 @@ impl Table {
                 .route(&served, slot)
                 .is_some_and(|route| self.scope_of(Some(slot), route.raw_key()) == Some(scope));
             if is_told {
-                self.adopt(Which::Live(slot), scope);
+                self.adopt(Subject::Live(slot), scope);
             }
         }
         self.unconfirmed.forget_unseen(scope, relist);
@@ -145,40 +159,40 @@ impl Table {
     /// The watch of a scope has told everything up to a version.
     pub(crate) fn reached(&mut self, shared: &Shared, scope: ScopeNumber, version: &Version) {
         self.scopes.raise_floor(scope, version, self.clock.now());
-        while let Some(which) = self.unconfirmed.passed(scope, version) {
-            self.overrule(shared, which);
+        while let Some(subject) = self.unconfirmed.passed(scope, version) {
+            self.overrule(shared, subject);
         }
     }
 
     /// Gives up to `most` pushes up that nobody has confirmed in time, and says how many.
     pub(crate) fn overrule_overdue(&mut self, shared: &Shared, most: usize) -> usize {
         let now = self.clock.now();
-        let later = now.saturating_add((nanos(self.limits.push_confirmation) / LOOKS).max(1));
+        let later = now.saturating_add((nanos(self.limits.push_confirmation) / RECHECKS).max(1));
         let mut overruled = 0;
         while overruled < most {
             let heard = |scope| self.scopes.heard(scope);
-            let Some(which) = self.unconfirmed.overdue(now, later, heard) else { break };
-            self.overrule(shared, which);
+            let Some(subject) = self.unconfirmed.overdue(now, later, heard) else { break };
+            self.overrule(shared, subject);
             overruled += 1;
         }
         overruled
     }
 
     /// Puts what the watch said last in the place of what a push has said.
-    fn overrule(&mut self, shared: &Shared, which: Which) {
-        let Some(pushed) = self.unconfirmed.remove(which) else { return };
+    fn overrule(&mut self, shared: &Shared, subject: Subject) {
+        let Some(pushed) = self.unconfirmed.remove(subject) else { return };
         let served = shared.served.pin();
         shared.counters.overruled.up();
         let floor = pushed.scope.and_then(|scope| self.scopes.floor(scope)).cloned();
-        match (which, pushed.word, pushed.scope) {
-            (Which::Live(slot), Some(word), Some(scope)) => {
+        match (subject, pushed.baseline, pushed.scope) {
+            (Subject::Live(slot), Some(baseline), Some(scope)) => {
                 // Its record may be a push's own.
                 if let Some(record) = self.records.get_mut(slot) {
                     record.claims = self.scopes.with(record.claims, scope);
                 }
-                self.replace(shared, &served, slot, *word, Source::Event(scope));
+                self.replace(shared, &served, slot, *baseline, Source::Event(scope));
             }
-            (Which::Live(slot), ..) => {
+            (Subject::Live(slot), ..) => {
                 let Some(key) = self.records.route(&served, slot).map(|route| route.key().to_key()) else {
                     return;
                 };
@@ -188,14 +202,14 @@ impl Table {
                     self.remove_record(shared, &served, slot, &key, floor.unwrap_or(pushed.version));
                 }
             }
-            (Which::Dead(slot), Some(word), Some(scope)) => {
+            (Subject::Dead(slot), Some(baseline), Some(scope)) => {
                 self.tombstones.remove(slot);
                 shared.counters.tombstones.set(self.tombstones.len());
-                let key = word.key.clone();
-                self.upsert(shared, *word, Source::List(scope, pushed.seen));
+                let key = baseline.key.clone();
+                self.upsert(shared, *baseline, Source::List(scope, pushed.seen));
                 self.note_seen(shared, &key, pushed.seen);
             }
-            (Which::Dead(slot), ..) => {
+            (Subject::Dead(slot), ..) => {
                 if let Some(floor) = floor {
                     self.tombstones.set_version(slot, floor);
                 }
@@ -205,7 +219,7 @@ impl Table {
 
     /// Takes away every route of a scope that is newer than a version: the API server lost the time it is of. Looks at
     /// some records from slot `from` on, and says where to go on.
-    pub(crate) fn forget_some(
+    pub(crate) fn rewind_step(
         &mut self,
         shared: &Shared,
         scope: &Scope,
@@ -227,7 +241,7 @@ impl Table {
                 continue;
             }
             let (key, known) = (route.key().to_key(), route.version());
-            self.unconfirmed.remove(Which::Live(slot));
+            self.unconfirmed.remove(Subject::Live(slot));
             // At the version the table has: what is older stays away as long as the tombstone lives.
             self.remove_record(shared, &served, slot, &key, known);
             forgotten(&key);

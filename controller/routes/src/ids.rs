@@ -1,7 +1,7 @@
 //! Whose an ID is.
 //!
 //! Each live object claims one ID. Of the claimants at most one is shown to readers, under the ID; the others are
-//! displaced. Which one is a function of the objects that live, and of the last who was served; never of arrival:
+//! displaced. Subject one is a function of the objects that live, and of the last who was served; never of arrival:
 //!
 //! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)). The first is shown. Whoever has
 //!    the ID by its own name ([`Observation::own_id`](crate::Observation)) loses it to no label. Among labels the older
@@ -44,7 +44,7 @@ impl Table {
         let rival = shown.filter(|shown| shown.slot() != slot);
         let created = self.records.created(slot);
         self.records.displaced.insert(new, created);
-        self.settle(shared, served, shown, id_hash, Some(slot));
+        self.elect(shared, served, shown, id_hash, Some(slot));
         self.outcome(served, rival, slot, id_hash)
     }
 
@@ -78,9 +78,9 @@ impl Table {
         self.hold_for(shown, &own);
         match shown {
             Some(shown) if shown.slot() == slot => {
-                self.settle_among(shared, served, Some(shown), id_hash, None);
+                self.elect_displaced(shared, served, Some(shown), id_hash, None);
             }
-            Some(shown) if shown.is_ambiguous() => self.settle(shared, served, Some(shown), id_hash, None),
+            Some(shown) if shown.is_ambiguous() => self.elect(shared, served, Some(shown), id_hash, None),
             _ => {}
         }
         shared.counters.displaced.set(self.records.displaced.len());
@@ -97,11 +97,11 @@ impl Table {
     }
 
     /// Decides anew about an ID whose hold is over, if anybody waits for it.
-    pub(crate) fn settle_held(&mut self, shared: &Shared, id_hash: u64) {
+    pub(crate) fn elect_again(&mut self, shared: &Shared, id_hash: u64) {
         let served = shared.served.pin();
         if self.records.displaced.any(id_hash) {
             let shown = served.by_hash(id_hash);
-            self.settle(shared, &served, shown, id_hash, None);
+            self.elect(shared, &served, shown, id_hash, None);
         }
     }
 
@@ -116,12 +116,12 @@ impl Table {
         if let Some(route) = self.records.displaced.remove(slot) {
             self.records.displaced.insert(route, created);
         }
-        self.settle_held(shared, id_hash);
+        self.elect_again(shared, id_hash);
     }
 
     /// Decides whom to show of those who claim an ID: the displaced, and the one who is shown now. The `changed` one has
     /// a new route.
-    fn settle(
+    fn elect(
         &mut self,
         shared: &Shared,
         served: &PinnedMap<'_>,
@@ -135,11 +135,11 @@ impl Table {
             let created = self.records.created(shown.slot());
             self.records.displaced.insert(shown.clone(), created);
         }
-        self.settle_among(shared, served, shown, id_hash, changed);
+        self.elect_displaced(shared, served, shown, id_hash, changed);
     }
 
     /// The same among the displaced alone. The one who is shown now is one of them, or has left.
-    fn settle_among(
+    fn elect_displaced(
         &mut self,
         shared: &Shared,
         served: &PinnedMap<'_>,
@@ -199,7 +199,7 @@ impl Table {
         }
         let is_served = now.and_then(|hash| served.by_hash(hash)).filter(|new| !new.is_ambiguous());
         if was_served.is_some() || is_served.is_some() {
-            self.feed.tell(was_served, is_served);
+            self.feed.announce(was_served, is_served);
         }
     }
 }

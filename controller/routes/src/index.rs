@@ -16,8 +16,8 @@ impl Index {
         Self { shards: (0..SHARDS).map(|_| HashTable::new()).collect() }
     }
 
-    pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        self.shards[shard(hash)].find(hash, |&slot| is_it(slot)).copied()
+    pub(crate) fn find(&self, hash: u64, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
+        self.shards[shard(hash)].find(hash, |&slot| matches(slot)).copied()
     }
 
     /// Adds a slot that is not in yet; `hash_of` tells the hash of any slot that is.

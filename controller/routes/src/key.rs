@@ -72,7 +72,7 @@ impl ObjectKey {
         Ok(Self { text: text.into(), provider: provider_length, namespace: namespace_length })
     }
 
-    /// Which kind of source the object is of.
+    /// Subject kind of source the object is of.
     pub fn provider(&self) -> &str {
         self.borrowed().provider
     }
@@ -114,7 +114,7 @@ impl<'a> KeyRef<'a> {
         Self { provider, namespace, name }
     }
 
-    /// Which kind of source the object is of.
+    /// Subject kind of source the object is of.
     pub fn provider(&self) -> &'a str {
         self.provider
     }

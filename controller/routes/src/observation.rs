@@ -25,7 +25,7 @@ pub struct Observation {
     /// The ID comes from the object's own name, not from a label or another field that its owner chooses: nobody else
     /// gets it, however old.
     pub own_id: bool,
-    /// Which object of that name it is: another UID is another identity.
+    /// Subject object of that name it is: another UID is another identity.
     pub uid: String,
     /// Whose it is; may be empty.
     pub owner: String,
@@ -52,7 +52,7 @@ pub fn is_valid_id(id: &[u8]) -> bool {
     (1..=MAX_ID).contains(&id.len()) && id.iter().all(|byte| IN_ID[usize::from(*byte)])
 }
 
-/// Which bytes an ID may have: one look a byte, because every request asks.
+/// Subject bytes an ID may have: one look a byte, because every request asks.
 const IN_ID: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0_u8;

@@ -39,7 +39,7 @@ fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// The text of a UUID. Which digits it has does not show in the time this takes: it is used for secrets too.
+/// The text of a UUID. Subject digits it has does not show in the time this takes: it is used for secrets too.
 pub(crate) fn uuid_text(packed: &[u8]) -> [u8; UUID_TEXT] {
     // '0' to '9' and 'a' to 'f' are apart by 39, which is added where 9 minus the digit is negative.
     let digit = |nibble: u8| b'0' + nibble + (9u8.wrapping_sub(nibble) >> 7) * 39;

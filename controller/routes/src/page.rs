@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::served::ServedMap;
 use crate::{MAX_PAGE, Route, State};
 
-/// Which routes a page is of; nothing set is all.
+/// Subject routes a page is of; nothing set is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this provider.

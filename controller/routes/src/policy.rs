@@ -1,4 +1,4 @@
-//! Which addresses a sandbox may have.
+//! Subject addresses a sandbox may have.
 //!
 //! A route is a promise to send a user's bytes to an address. One that names this machine, the machines beside it or a
 //! cloud's metadata service would make the gateway ask its own neighbours on a stranger's behalf, so every address that

@@ -54,8 +54,8 @@ impl Records {
     }
 
     pub(crate) fn find(&self, served: &PinnedMap<'_>, key: RawKey<'_>) -> Option<u32> {
-        let is_it = |slot| self.route(served, slot).is_some_and(|route| route.raw_key() == key);
-        self.index.find(spread(self.hash(key)), is_it)
+        let matches = |slot| self.route(served, slot).is_some_and(|route| route.raw_key() == key);
+        self.index.find(spread(self.hash(key)), matches)
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&Record> {

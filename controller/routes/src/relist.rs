@@ -9,7 +9,7 @@
 //! An object that is deleted already has a tombstone, and a scope without selector raises it to the list's version too: the list says that
 //! the object did not come back meanwhile, so no message of that time may bring it.
 //!
-//! # Which objects are the scope's
+//! # Subject objects are the scope's
 //! Those it has seen, in a list or by [`RouteWriter::apply_in`]. Besides, if it has no selector, those in its provider and namespace that
 //! no scope has seen (a peer told of them): a complete list would have named them. An object that several scopes saw is deleted by
 //! the last that misses it; the others just let go of it. So scopes never delete each other's objects.
@@ -30,7 +30,7 @@ use crate::table::{Source, Table};
 use crate::{ObjectKey, Observation, Outcome, Route, RouteWriter, Scope, Version};
 
 // How much a commit does before it lets others in.
-const LOOKS_PER_STEP: usize = 4096;
+const RECORDS_PER_STEP: usize = 4096;
 const CHANGES_PER_STEP: usize = 256;
 
 /// A relist under way. See the module's text.
@@ -113,7 +113,7 @@ impl Relist {
         let served = shared.served.pin();
         let end = table.records.slots();
         let mut deletes = 0;
-        for at in from..end.min(from + LOOKS_PER_STEP) {
+        for at in from..end.min(from + RECORDS_PER_STEP) {
             if deletes == CHANGES_PER_STEP {
                 return Some(at);
             }
@@ -141,7 +141,7 @@ impl Relist {
                 summary.released += 1;
             }
         }
-        (from + LOOKS_PER_STEP < end).then_some(from + LOOKS_PER_STEP)
+        (from + RECORDS_PER_STEP < end).then_some(from + RECORDS_PER_STEP)
     }
 }
 

@@ -175,7 +175,7 @@ impl Route {
         self.raw_id()
     }
 
-    /// Which object of that name it is.
+    /// Subject object of that name it is.
     pub fn uid(&self) -> PackedText<'_> {
         self.packed(UID_IS_UUID, self.span(self.uid_at(), self.uid.into()))
     }
@@ -241,7 +241,7 @@ impl Route {
     }
 
     /// Whether it says of the same object, at the same version, what the other says.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_observation(&self, other: &Self) -> bool {
         (self.identity, self.version, self.state, self.more_flags, self.clash)
             == (other.identity, other.version, other.state, other.more_flags, other.clash)
             && self.flags | AMBIGUOUS == other.flags | AMBIGUOUS

@@ -40,7 +40,7 @@ const AT_FIRST: usize = 8192;
 
 pub(crate) struct ServedMap {
     hasher: SeedableRandomState,
-    routes: papaya::HashMap<Served, (), AsItIs>,
+    routes: papaya::HashMap<Served, (), PrecomputedHash>,
 }
 
 impl Default for ServedMap {
@@ -49,7 +49,7 @@ impl Default for ServedMap {
             hasher: SeedableRandomState::with_seed(random(), &SEED),
             routes: papaya::HashMap::builder()
                 .capacity(AT_FIRST)
-                .hasher(AsItIs(0))
+                .hasher(PrecomputedHash(0))
                 .resize_mode(ResizeMode::Blocking)
                 .build(),
         }
@@ -83,7 +83,7 @@ fn hash(hasher: &SeedableRandomState, id: &[u8]) -> u64 {
 /// The map as one thread has it pinned: what is found stays readable until the pin is dropped.
 pub(crate) struct PinnedMap<'a> {
     hasher: &'a SeedableRandomState,
-    routes: HashMapRef<'a, Served, (), AsItIs, LocalGuard<'a>>,
+    routes: HashMapRef<'a, Served, (), PrecomputedHash, LocalGuard<'a>>,
 }
 
 impl PinnedMap<'_> {
@@ -151,9 +151,9 @@ impl Equivalent<Served> for ByHash {
 
 /// Hands a hash on that was computed before.
 #[derive(Clone, Copy, Default)]
-struct AsItIs(u64);
+struct PrecomputedHash(u64);
 
-impl BuildHasher for AsItIs {
+impl BuildHasher for PrecomputedHash {
     type Hasher = Self;
 
     #[inline]
@@ -162,7 +162,7 @@ impl BuildHasher for AsItIs {
     }
 }
 
-impl Hasher for AsItIs {
+impl Hasher for PrecomputedHash {
     #[inline]
     fn finish(&self) -> u64 {
         self.0
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Which bits of a hash this thread keeps: a test of equal hashes cannot wait for one.
+        /// Subject bits of a hash this thread keeps: a test of equal hashes cannot wait for one.
         pub(crate) static KEPT: Cell<u64> = const { Cell::new(u64::MAX) };
     }
 }

@@ -17,7 +17,7 @@ use crate::relist::Relists;
 use crate::scope::{ClaimSet, ScopeNumber, Scopes};
 use crate::served::PinnedMap;
 use crate::tombstones::Tombstones;
-use crate::unconfirmed::{Unconfirmed, Which};
+use crate::unconfirmed::{Subject, Unconfirmed};
 use crate::{
     Capability, Fate, Invalid, Limits, ObjectKey, Observation, Outcome, Route, RouteReader, RouteWriter,
     Version, verdict,
@@ -170,7 +170,7 @@ impl Table {
         let is_same_object = old.uid() == observed.uid.as_str();
         // At an equal version the watch may say something else than the push did.
         let is_news = observed.version >= known
-            && (self.unconfirmed.remove(Which::Live(slot)).is_some() || observed.version > known);
+            && (self.unconfirmed.remove(Subject::Live(slot)).is_some() || observed.version > known);
         if is_news {
             return self.replace(shared, served, slot, observed, source);
         }
@@ -182,7 +182,7 @@ impl Table {
             self.set_created(shared, slot, created);
         }
         if observed.version < known {
-            self.note_word(Which::Live(slot), &observed, source);
+            self.update_baseline(Subject::Live(slot), &observed, source);
         }
         Outcome::Stale
     }
@@ -208,10 +208,10 @@ impl Table {
         let created = seconds(observed.created).unwrap_or(known_age);
         let identity = if is_same_object { old.identity() } else { next_identity() };
         let version = observed.version.clone();
-        let word = (source == Source::Push).then(|| self.word_of(slot, &old));
+        let baseline = (source == Source::Push).then(|| self.baseline_of(slot, &old));
         self.assign_address(shared, served, slot, &mut observed, created);
         let new = Route::build(observed, identity, slot, id_hash);
-        if new.says_the_same(&old) {
+        if new.is_same_observation(&old) {
             self.set_created(shared, slot, created);
             return Outcome::Stale;
         }
@@ -219,7 +219,7 @@ impl Table {
         // Between two IDs it is under neither: those who look by themselves are warned, and nobody is told of one half.
         let moving = (old.raw_id() != new.raw_id()).then(|| shared.begin_move());
         if moving.is_some() {
-            self.feed.hold();
+            self.feed.defer();
             self.leave(shared, served, slot);
         } else {
             if !is_same_object {
@@ -230,13 +230,13 @@ impl Table {
         if let Some(record) = self.records.get_mut(slot) {
             record.created = created;
         }
-        if let Some(word) = word {
-            self.doubt(Which::Live(slot), version, word);
+        if let Some(baseline) = baseline {
+            self.mark_unconfirmed(Subject::Live(slot), version, baseline);
         }
         let outcome = self.publish(shared, served, new);
         if moving.is_some() {
             drop(moving);
-            self.feed.release();
+            self.feed.flush();
         }
         outcome
     }
@@ -253,7 +253,7 @@ impl Table {
         if let Some(slot) = tombstone
             && observed.version <= *self.tombstones.version(slot)
         {
-            self.note_word(Which::Dead(slot), &observed, source);
+            self.update_baseline(Subject::Dead(slot), &observed, source);
             return Outcome::Stale;
         }
         let is_passed = match source {
@@ -271,7 +271,7 @@ impl Table {
         if self.records.len() >= self.limits.max_routes {
             return Outcome::Invalid(Invalid::Full);
         }
-        let word = self.word_of_dead(tombstone, observed.key.raw());
+        let baseline = self.baseline_of_deleted(tombstone, observed.key.raw());
         if let Some(slot) = tombstone {
             self.tombstones.remove(slot);
             shared.counters.tombstones.set(self.tombstones.len());
@@ -283,9 +283,9 @@ impl Table {
         if source == Source::Push {
             // What a list has named it has named, whatever pushes say in between.
             if let Some(record) = self.records.get_mut(slot) {
-                record.seen = word.seen;
+                record.seen = baseline.seen;
             }
-            self.doubt(Which::Live(slot), observed.version.clone(), word);
+            self.mark_unconfirmed(Subject::Live(slot), observed.version.clone(), baseline);
         }
         self.publish(shared, served, Route::build(observed, next_identity(), slot, id_hash))
     }
@@ -308,7 +308,7 @@ impl Table {
         let served = shared.served.pin();
         let outcome = match self.records.find(&served, key.raw()) {
             Some(slot) => self.delete_record(shared, &served, slot, key, uid, version, source),
-            None => self.delete_unknown(shared, key, version, source),
+            None => self.delete_absent(shared, key, version, source),
         };
         match outcome {
             Outcome::Stale => shared.counters.stale.up(),
@@ -323,14 +323,14 @@ impl Table {
         let slot = self.records.find(&served, key.raw());
         let known = slot.and_then(|slot| self.records.route(&served, slot)).map(Route::version);
         let (Some(slot), Some(known)) = (slot, known.filter(|known| known == version)) else {
-            let dead = || self.tombstones.find(key.raw()).map(Which::Dead);
-            if let Some(which) = slot.map(Which::Live).or_else(dead) {
-                self.unconfirmed.end_word(which, version);
+            let dead = || self.tombstones.find(key.raw()).map(Subject::Dead);
+            if let Some(subject) = slot.map(Subject::Live).or_else(dead) {
+                self.unconfirmed.end_baseline(subject, version);
             }
             shared.counters.stale.up();
             return Outcome::Stale;
         };
-        self.unconfirmed.remove(Which::Live(slot));
+        self.unconfirmed.remove(Subject::Live(slot));
         self.remove_record(shared, &served, slot, key, known);
         shared.counters.applied.up();
         Outcome::Applied
@@ -356,22 +356,22 @@ impl Table {
             }
             let version = version.unwrap_or(known);
             let route = route.clone();
-            let word = self.word_of(slot, &route);
+            let baseline = self.baseline_of(slot, &route);
             if let Some(tombstone) = self.remove_record(shared, served, slot, key, version.clone()) {
-                self.doubt(Which::Dead(tombstone), version, word);
+                self.mark_unconfirmed(Subject::Dead(tombstone), version, baseline);
             }
             return Outcome::Applied;
         }
         if is_older {
             // The end of an object beats whatever a push has claimed of it, but for a push of its successor.
             let is_same_object = uid.is_none_or(|uid| route.uid() == uid);
-            let Some(pushed) = self.unconfirmed.get_mut(Which::Live(slot)) else { return Outcome::Stale };
+            let Some(pushed) = self.unconfirmed.get_mut(Subject::Live(slot)) else { return Outcome::Stale };
             if !is_same_object {
-                pushed.word = None;
+                pushed.baseline = None;
                 return Outcome::Stale;
             }
         }
-        self.unconfirmed.remove(Which::Live(slot));
+        self.unconfirmed.remove(Subject::Live(slot));
         self.remove_record(shared, served, slot, key, version.unwrap_or(known));
         Outcome::Applied
     }
@@ -385,11 +385,11 @@ impl Table {
         key: &ObjectKey,
         version: Version,
     ) -> Option<u32> {
-        self.take_out(shared, served, slot, key)?;
-        self.bury(shared, key, version)
+        self.remove_live(shared, served, slot, key)?;
+        self.add_tombstone(shared, key, version)
     }
 
-    fn take_out(
+    fn remove_live(
         &mut self,
         shared: &Shared,
         served: &PinnedMap<'_>,
@@ -415,13 +415,13 @@ impl Table {
         key: &ObjectKey,
         version: &Version,
     ) {
-        self.take_out(shared, served, slot, key);
+        self.remove_live(shared, served, slot, key);
         if let Some(before) = version.before() {
-            self.bury(shared, key, before);
+            self.add_tombstone(shared, key, before);
         }
     }
 
-    fn delete_unknown(
+    fn delete_absent(
         &mut self,
         shared: &Shared,
         key: &ObjectKey,
@@ -433,7 +433,7 @@ impl Table {
         let deadline = self.end_of_hold();
         if source != Source::Push
             && let Some(slot) = tombstone
-            && (self.unconfirmed.remove(Which::Dead(slot)).is_some() || self.tombstones.is_claimed(slot))
+            && (self.unconfirmed.remove(Subject::Dead(slot)).is_some() || self.tombstones.is_claimed(slot))
         {
             // The watch knows the version of its end; the push only claimed one.
             self.tombstones.set_claimed(slot, false);
@@ -450,19 +450,19 @@ impl Table {
                 self.tombstones.renew(slot, version.clone(), deadline);
                 Some(slot)
             }
-            None => self.bury(shared, key, version.clone()),
+            None => self.add_tombstone(shared, key, version.clone()),
         };
         if let (Source::Push, Some(slot)) = (source, slot) {
-            let word = self.word_of_dead(tombstone, key.raw());
-            self.doubt(Which::Dead(slot), version, word);
+            let baseline = self.baseline_of_deleted(tombstone, key.raw());
+            self.mark_unconfirmed(Subject::Dead(slot), version, baseline);
         }
         Outcome::Applied
     }
 
-    fn bury(&mut self, shared: &Shared, key: &ObjectKey, version: Version) -> Option<u32> {
+    fn add_tombstone(&mut self, shared: &Shared, key: &ObjectKey, version: Version) -> Option<u32> {
         if let Some(oldest) = self.tombstones.excess() {
             self.tombstones.remove(oldest);
-            self.unconfirmed.remove(Which::Dead(oldest));
+            self.unconfirmed.remove(Subject::Dead(oldest));
             shared.counters.tombstones_dropped.up();
         }
         let slot = self.tombstones.insert(key.clone(), version, self.end_of_hold());
@@ -485,13 +485,13 @@ impl Table {
         let now = self.clock.now();
         let expired = self.tombstones.expire(now, most);
         for slot in &expired {
-            self.unconfirmed.remove(Which::Dead(*slot));
+            self.unconfirmed.remove(Subject::Dead(*slot));
         }
         let mut freed = 0;
         while freed < most
             && let Some(id_hash) = self.holds.end_one(now)
         {
-            self.settle_held(shared, id_hash);
+            self.elect_again(shared, id_hash);
             freed += 1;
         }
         shared.counters.tombstones.set(self.tombstones.len());

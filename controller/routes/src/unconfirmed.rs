@@ -23,7 +23,7 @@ use crate::{Observation, Version};
 
 /// A live object or a dead one, by the slot of its record or of its tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Which {
+pub(crate) enum Subject {
     Live(u32),
     Dead(u32),
 }
@@ -35,7 +35,7 @@ pub(crate) struct Pushed {
     /// The scope whose watch will tell; nothing where there is only a lease.
     pub(crate) scope: Option<ScopeNumber>,
     /// What the watch said last; nothing if it knows no such object.
-    pub(crate) word: Option<Box<Observation>>,
+    pub(crate) baseline: Option<Box<Observation>>,
     /// The last relist that had a word on it, by number.
     pub(crate) seen: u32,
     deadline: u64,
@@ -44,79 +44,79 @@ pub(crate) struct Pushed {
 
 #[derive(Default)]
 pub(crate) struct Unconfirmed {
-    pushed: HashMap<Which, Pushed, RandomState>,
+    pushed: HashMap<Subject, Pushed, RandomState>,
     /// By deadline. One that was renewed is met too early and put back.
-    deadlines: BTreeSet<(u64, Which)>,
+    deadlines: BTreeSet<(u64, Subject)>,
     /// The live ones by scope and version.
-    by_version: HashMap<ScopeNumber, BTreeSet<(Version, Which)>>,
+    by_version: HashMap<ScopeNumber, BTreeSet<(Version, Subject)>>,
 }
 
 impl Unconfirmed {
-    pub(crate) fn get_mut(&mut self, which: Which) -> Option<&mut Pushed> {
-        self.pushed.get_mut(&which)
+    pub(crate) fn get_mut(&mut self, subject: Subject) -> Option<&mut Pushed> {
+        self.pushed.get_mut(&subject)
     }
 
     /// Remembers what a push said, in the place of what an earlier one said of the same.
     pub(crate) fn insert(
         &mut self,
-        which: Which,
+        subject: Subject,
         version: Version,
         scope: Option<ScopeNumber>,
-        word: Option<Box<Observation>>,
+        baseline: Option<Box<Observation>>,
         seen: u32,
         deadline: u64,
     ) {
         if scope.is_none()
-            && let Some(pushed) = self.pushed.get_mut(&which)
+            && let Some(pushed) = self.pushed.get_mut(&subject)
             && pushed.scope.is_none()
         {
             (pushed.version, pushed.deadline) = (version, deadline);
             return;
         }
-        self.remove(which);
-        if let (Some(scope), Which::Live(_)) = (scope, which) {
-            self.by_version.entry(scope).or_default().insert((version.clone(), which));
+        self.remove(subject);
+        if let (Some(scope), Subject::Live(_)) = (scope, subject) {
+            self.by_version.entry(scope).or_default().insert((version.clone(), subject));
         }
-        self.deadlines.insert((deadline, which));
-        let pushed = Pushed { version, scope, word, seen, deadline, queued: deadline };
-        self.pushed.insert(which, pushed);
+        self.deadlines.insert((deadline, subject));
+        let pushed = Pushed { version, scope, baseline, seen, deadline, queued: deadline };
+        self.pushed.insert(subject, pushed);
     }
 
     /// What the watch said last at this version has come to its end: it does not come back when the push is given up.
-    pub(crate) fn end_word(&mut self, which: Which, version: &Version) {
-        if let Some(pushed) = self.pushed.get_mut(&which)
-            && pushed.word.as_ref().is_some_and(|word| word.version == *version)
+    pub(crate) fn end_baseline(&mut self, subject: Subject, version: &Version) {
+        if let Some(pushed) = self.pushed.get_mut(&subject)
+            && pushed.baseline.as_ref().is_some_and(|baseline| baseline.version == *version)
         {
-            pushed.word = None;
+            pushed.baseline = None;
         }
     }
 
     /// Forgets what was pushed, if anything was.
-    pub(crate) fn remove(&mut self, which: Which) -> Option<Pushed> {
+    pub(crate) fn remove(&mut self, subject: Subject) -> Option<Pushed> {
         if self.pushed.is_empty() {
             return None;
         }
-        let pushed = self.pushed.remove(&which)?;
-        self.deadlines.remove(&(pushed.queued, which));
+        let pushed = self.pushed.remove(&subject)?;
+        self.deadlines.remove(&(pushed.queued, subject));
         if let Some(scope) = pushed.scope
             && let Some(versions) = self.by_version.get_mut(&scope)
         {
-            versions.remove(&(pushed.version.clone(), which));
+            versions.remove(&(pushed.version.clone(), subject));
         }
         Some(pushed)
     }
 
     /// Prolongs the lease of a route that was pushed again.
-    pub(crate) fn renew(&mut self, which: Which, deadline: u64) {
-        if let Some(pushed) = self.pushed.get_mut(&which).filter(|pushed| pushed.scope.is_none()) {
+    pub(crate) fn renew(&mut self, subject: Subject, deadline: u64) {
+        if let Some(pushed) = self.pushed.get_mut(&subject).filter(|pushed| pushed.scope.is_none()) {
             pushed.deadline = deadline;
         }
     }
 
     /// A live one that the watch of a scope has come past.
-    pub(crate) fn passed(&self, scope: ScopeNumber, reached: &Version) -> Option<Which> {
-        let (version, which) = self.by_version.get(&scope)?.first()?;
-        (version <= reached).then_some(*which)
+    pub(crate) fn passed(&self, scope: ScopeNumber, reached: &Version) -> Option<Subject> {
+        let (version, subject) = self.by_version.get(&scope)?.first()?;
+        (version <= reached).then_some(*subject)
     }
 
     /// One whose time is over, of those whose scope has been `heard` of since. One that has to wait is looked at again
@@ -126,19 +126,19 @@ impl Unconfirmed {
         now: u64,
         later: u64,
         heard: impl Fn(ScopeNumber) -> Option<u64>,
-    ) -> Option<Which> {
-        while let Some(&(queued, which)) = self.deadlines.first() {
+    ) -> Option<Subject> {
+        while let Some(&(queued, subject)) = self.deadlines.first() {
             if queued > now {
                 return None;
             }
-            let pushed = self.pushed.get_mut(&which)?;
+            let pushed = self.pushed.get_mut(&subject)?;
             let is_heard =
                 pushed.scope.is_none_or(|scope| heard(scope).is_some_and(|at| at >= pushed.deadline));
             if pushed.deadline <= now && is_heard {
-                return Some(which);
+                return Some(subject);
             }
             pushed.queued = if pushed.deadline > now { pushed.deadline } else { later };
-            let again = (pushed.queued, which);
+            let again = (pushed.queued, subject);
             self.deadlines.pop_first();
             self.deadlines.insert(again);
         }
@@ -149,7 +149,7 @@ impl Unconfirmed {
     pub(crate) fn forget_unseen(&mut self, scope: ScopeNumber, relist: u32) {
         let mine = self.pushed.values_mut().filter(|pushed| pushed.scope == Some(scope));
         for pushed in mine.filter(|pushed| pushed.seen != relist) {
-            pushed.word = None;
+            pushed.baseline = None;
         }
     }
 
@@ -157,7 +157,7 @@ impl Unconfirmed {
     pub(crate) fn leased(&self) -> Vec<u32> {
         let leased = self.pushed.iter().filter(|(_, pushed)| pushed.scope.is_none());
         leased
-            .filter_map(|(which, _)| if let Which::Live(slot) = which { Some(*slot) } else { None })
+            .filter_map(|(subject, _)| if let Subject::Live(slot) = subject { Some(*slot) } else { None })
             .collect()
     }
 
@@ -165,9 +165,9 @@ impl Unconfirmed {
     pub(crate) fn forget_dead(&mut self, scope: ScopeNumber) {
         let mine = self.pushed.iter().filter(|(_, pushed)| pushed.scope == Some(scope));
         let dead: Vec<_> =
-            mine.map(|(which, _)| *which).filter(|which| matches!(which, Which::Dead(_))).collect();
-        for which in dead {
-            self.remove(which);
+            mine.map(|(subject, _)| *subject).filter(|subject| matches!(subject, Subject::Dead(_))).collect();
+        for subject in dead {
+            self.remove(subject);
         }
     }
 }

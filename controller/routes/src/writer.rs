@@ -96,7 +96,7 @@ impl RouteWriter {
             forgotten(key);
         };
         self.in_steps(|table, shared, from| {
-            table.forget_some(shared, scope, version, from, FORGET_STEP, &mut note)
+            table.rewind_step(shared, scope, version, from, FORGET_STEP, &mut note)
         });
         count
     }
@@ -175,9 +175,9 @@ impl RouteWriter {
     pub fn subscribe_where(
         &self,
         capacity: usize,
-        cares: impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static,
+        filter: impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static,
     ) -> Changes {
-        self.with(|table, _| table.feed.subscribe(capacity, Some(Box::new(cares))))
+        self.with(|table, _| table.feed.subscribe(capacity, Some(Box::new(filter))))
     }
 
     /// Runs `change` under the lock and calls the subscribers' wakers after it.
@@ -205,7 +205,7 @@ impl RouteWriter {
     ) -> R {
         let mut table = self.0.table.lock();
         let result = change(&mut table, &self.0.shared);
-        let wakers = table.feed.take_wakers();
+        let wakers = table.feed.drain_wakers();
         unlock(table);
         for waker in wakers {
             waker();

@@ -32,8 +32,8 @@ fn version(notice: Option<Notice>) -> String {
 }
 
 fn tell(feed: &mut Feed, number: u64) {
-    feed.tell(None, Some(&route(number, 1)));
-    for waker in feed.take_wakers() {
+    feed.announce(None, Some(&route(number, 1)));
+    for waker in feed.drain_wakers() {
         waker();
     }
 }
@@ -44,7 +44,7 @@ fn a_change_says_what_became_of_the_identity() {
     let mut feed = Feed::default();
     let mut changes = feed.subscribe(8, None);
     for (old, new) in [(None, Some(&a1)), (Some(&a1), Some(&a2)), (Some(&a2), Some(&b)), (Some(&b), None)] {
-        feed.tell(old, new);
+        feed.announce(old, new);
     }
     let mut told = Vec::new();
     while let Some(Notice::Changed(change)) = changes.try_recv() {
@@ -158,9 +158,9 @@ fn who_cares_about_little_is_told_and_woken_of_that_alone() {
         tell(&mut feed, number);
     }
     assert_eq!((version(some.try_recv()).as_str(), calls.load(Ordering::SeqCst)), ("nothing", 0));
-    feed.tell(Some(&route(5, 1)), Some(&route(6, 2)));
-    feed.tell(Some(&route(6, 2)), Some(&route(7, 3)));
-    feed.take_wakers().iter().for_each(|waker| waker());
+    feed.announce(Some(&route(5, 1)), Some(&route(6, 2)));
+    feed.announce(Some(&route(6, 2)), Some(&route(7, 3)));
+    feed.drain_wakers().iter().for_each(|waker| waker());
     assert_eq!([some.try_recv(), some.try_recv(), some.try_recv()].map(version), ["6", "7", "nothing"]);
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     assert_eq!(all.queue.inner.lock().changes.len(), 7);
