@@ -33,6 +33,7 @@ mod authority;
 mod claims;
 mod clock;
 mod counts;
+mod deletes;
 mod digest;
 mod feed;
 mod floors;
