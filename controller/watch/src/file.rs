@@ -1,40 +1,52 @@
 //! The routes file: YAML or JSON, loaded as a whole, again at every change.
 //!
-//! **Loading.** The file is read and checked completely before the table hears of it. A good file is one relist of
-//! everything the provider `file` has, at a version that counts the loads, so routes that left the file leave the
-//! table. Readers see each route as it was or as it is, never half of one. A bad or missing file changes nothing: the
-//! last good table serves, the status and the log say what is wrong and where. The same content is not loaded twice in a
-//! row. A state that is none of ours does not make a file bad: refusing it would leave the sandbox served as it was. Its
-//! route is known and not served, and status and log say where. A file that cannot be read (too many open files, a failing disk, a missing right) is tried again at every look,
-//! changed or not, because such trouble passes without a change of the file.
+//! # Loading
 //!
-//! **Noticing a change.** Every folder that has a say in what the path means is watched: the file's own, and that of
-//! each symbolic link on the way. So an edit in place, a rename over the file, a swapped link (a ConfigMap's `..data`)
-//! and a file that appears later are all seen, within the time it takes the writes to settle (20 ms). Where the file
-//! system reports nothing, a look at the file's metadata every two seconds does.
+//! 1. The file is read and checked completely. If it has a mistake or cannot be read, the table does not change: the
+//!    last good load is served, and the status and the log say what is wrong and where.
+//! 2. A good file is one relist of the provider `file`, at a version that counts the loads. Its routes are added and
+//!    changed one by one; a reader sees each route as it was or as it is, never half of one.
+//! 3. When all are in, routes that left the file leave the table.
 //!
-//! **Writing in place** is the writer's risk: a file caught half written is refused when it does not parse, and an
-//! empty one always is, but half a list can be a good list. Write beside it and rename.
+//! Step 2 ends early in one case: the table has no room for a route ([`FileError::Refused`]). Then the routes before it
+//! are in the table, and nothing was removed. The next good load makes the table equal to the file again.
 //!
-//! One source runs for one writer: loads are numbered from 1 and two sources would number over each other.
+//! The same content is not loaded twice in a row. A file that cannot be read (too many open files, a failing disk, a
+//! missing right) is tried again at every poll, changed or not, because such trouble passes without a change of the
+//! file.
+//!
+//! An unknown state does not make a file bad: to refuse the file would leave the sandbox served as it was. The route
+//! is kept and not served, and the status and the log say where it stands.
+//!
+//! # Noticing a change
+//!
+//! Every folder that decides what the path means is watched: the file's own, and that of each symbolic link on the
+//! way. So an edit in place, a rename over the file, a swapped link (a ConfigMap's `..data`) and a file that appears
+//! later are all seen, once the writes have stopped for 20 ms. Where the file system reports nothing, the file's
+//! metadata is read every two seconds.
+//!
+//! # Writing the file
+//!
+//! Write a new file beside the old one and rename it. A file written in place may be read half written. It is refused
+//! if it does not parse, and an empty file always is, but half a list can be a good list.
+//!
+//! Run one source for one writer: loads are numbered from 1, and the numbers of two sources would clash.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sandgate_routes::RouteWriter;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
+mod check;
 mod error;
 mod load;
-mod notes;
 mod parse;
-mod places;
-mod read;
-mod route;
-mod schema;
+mod raw;
 mod status;
 mod trail;
 
@@ -44,10 +56,10 @@ mod tests;
 pub use error::FileError;
 pub use load::{FileStatusReader, read_routes};
 pub use parse::{Format, parse_routes};
-pub use schema::routes_file_schema;
+pub use raw::routes_file_schema;
 pub use status::FileStatus;
 
-use load::{Loader, Look};
+use load::{Loader, Trigger};
 use trail::Watch;
 
 /// The provider in the keys of routes that come from a file.
@@ -57,14 +69,16 @@ pub const MAX_BYTES: usize = 64 << 20;
 /// The most routes in a file.
 pub const MAX_ROUTES: usize = 1_000_000;
 
-/// How long a file must be left alone before it is read, and the most a steady stream of changes can put it off.
+/// A file is read when it has not changed for so long, and after `SETTLE_AT_MOST` even if it still changes.
 const SETTLE: Duration = Duration::from_millis(20);
 const SETTLE_AT_MOST: Duration = Duration::from_millis(500);
-/// How often the metadata is looked at, for file systems that report no changes.
+/// How often the metadata is read, for file systems that report no changes.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Keeps a table true to a routes file. A clone is the same source, to be run again when its run has ended: it goes on
-/// counting loads where the run before stopped. At most one of them runs at a time.
+/// Keeps a table equal to a routes file.
+///
+/// A clone is the same source: run it when the first run has ended, and it counts loads on from there. At most one of
+/// them may run at a time.
 #[derive(Clone)]
 pub struct FileSource {
     loader: Arc<Mutex<Loader>>,
@@ -90,14 +104,14 @@ impl FileSource {
     /// Calls `hook` after every change of the status, from a thread that may block.
     #[must_use]
     pub fn on_status(self, hook: impl Fn(&FileStatus) + Send + 'static) -> Self {
-        lock(&self.loader).on_status = Box::new(hook);
+        self.loader.lock().on_status = Box::new(hook);
         self
     }
 
-    /// Calls `hook` once, when the first good load is in the table: the moment a gateway may say it is ready.
+    /// Calls `hook` once, when the first good load is in the table. From then on a gateway may be ready.
     #[must_use]
     pub fn on_first_load(self, hook: impl FnOnce() + Send + 'static) -> Self {
-        lock(&self.loader).on_first_load = Some(Box::new(hook));
+        self.loader.lock().on_first_load = Some(Box::new(hook));
         self
     }
 
@@ -111,26 +125,27 @@ impl FileSource {
         &self.path
     }
 
-    /// Runs until the future is dropped or its task aborted; a load that is under way then is still finished. It ends
-    /// by itself only if following the file failed in a way that is a bug: run a clone of the source again then. Needs
-    /// a Tokio runtime with time enabled. Reading and parsing happen on its blocking threads.
+    /// Runs until the future is dropped or its task aborted. A load under way is still finished then.
+    ///
+    /// It ends by itself only because of a bug that made a step panic. Then run a clone of the source. It needs a Tokio
+    /// runtime with time enabled, and reads and parses on its blocking threads.
     pub async fn run(self) {
         let wake = Arc::new(Notify::new());
         let watch = self.watching.then(|| Watch::new(Arc::clone(&wake)));
         let mut work = Work { loader: self.loader, watch };
-        let mut look = Look::Closely;
+        let mut trigger = Trigger::Event;
         loop {
-            match tokio::task::spawn_blocking(move || work.step(look)).await {
+            match tokio::task::spawn_blocking(move || work.step(trigger)).await {
                 Ok(back) => work = back,
                 // The runtime is going away, or the step panicked.
                 Err(_) => return,
             }
-            look = tokio::select! {
+            trigger = tokio::select! {
                 () = wake.notified() => {
                     settle(&wake).await;
-                    Look::Closely
+                    Trigger::Event
                 }
-                () = sleep(self.poll) => Look::Briefly,
+                () = sleep(self.poll) => Trigger::Poll,
             };
         }
     }
@@ -142,26 +157,21 @@ async fn settle(wake: &Notify) {
     while timeout(SETTLE, wake.notified()).await.is_ok() && Instant::now() < deadline {}
 }
 
-/// What moves to a blocking thread and back.
+/// The state that moves to a blocking thread and back.
 struct Work {
     loader: Arc<Mutex<Loader>>,
     watch: Option<Watch>,
 }
 
-/// The lock is a matter of form: one run follows the other. A load that panicked has said so in the status.
-fn lock(loader: &Mutex<Loader>) -> MutexGuard<'_, Loader> {
-    loader.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Work {
-    fn step(mut self, look: Look) -> Self {
-        let mut loader = lock(&self.loader);
-        // Watch first, then read: a change in between is then seen by one or the other.
+    fn step(mut self, trigger: Trigger) -> Self {
+        let mut loader = self.loader.lock();
+        // Watch first, then read: a change in between wakes the next step.
         if let Some(watch) = &mut self.watch {
-            watch.follow(loader.path(), look == Look::Closely);
+            watch.follow(loader.path(), trigger == Trigger::Event);
         }
-        // A panic here must not end the watch: the next change of the file may be the cure.
-        if catch_unwind(AssertUnwindSafe(|| loader.look(look))).is_err() {
+        // A panic must not end the watch: the next version of the file may be loadable.
+        if catch_unwind(AssertUnwindSafe(|| loader.check(trigger))).is_err() {
             loader.panicked();
         }
         drop(loader);

@@ -12,25 +12,25 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use sandgate_routes::{Capability, Fate, Observation, Outcome, RouteWriter, Scope, Version, verdict};
 
+use super::check::{Doubt, Doubts};
 use super::error::Place;
-use super::notes::{Doubt, Doubts};
 use super::parse::parse_at_most;
 use super::{FileError, FileStatus, Format, MAX_BYTES, MAX_ROUTES, PROVIDER, parse_routes};
 
-/// How closely to look at the file.
+/// What makes the loader read the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// Read it.
-    Closely,
-    /// Read it if its metadata changed.
-    Briefly,
+pub(super) enum Trigger {
+    /// The start, or an event of the file system: read the file.
+    Event,
+    /// The poll: read the file if its metadata changed.
+    Poll,
 }
 
-/// What the file was when it was last looked at: told apart only to skip what was dealt with already.
+/// What the last read found. An equal finding is not dealt with again.
 #[derive(Debug, PartialEq, Eq)]
-enum Seen {
+enum Finding {
     Content(u64),
-    /// Not dealt with: tried again at every look, and told apart only so that one trouble is told once.
+    /// Read again at every trigger. The kind is kept so that one error is reported once.
     Unreadable(io::ErrorKind),
     NotAFile,
     TooLarge,
@@ -45,9 +45,9 @@ pub(super) struct Loader {
     pub(super) status: FileStatusReader,
     pub(super) on_status: Box<dyn Fn(&FileStatus) + Send>,
     pub(super) on_first_load: Option<Box<dyn FnOnce() + Send>>,
-    /// Loads that reached the table, whatever came of them: a version is never used twice.
+    /// Loads that reached the table, complete or not: a version is never used twice.
     begun: u64,
-    seen: Option<Seen>,
+    finding: Option<Finding>,
     signature: Option<Signature>,
     /// How the file is read.
     pub(super) read: Read,
@@ -66,7 +66,7 @@ impl Loader {
             on_status,
             on_first_load: None,
             begun: 0,
-            seen: None,
+            finding: None,
             signature: None,
             read: Box::new(read),
         }
@@ -76,26 +76,25 @@ impl Loader {
         &self.path
     }
 
-    pub(super) fn look(&mut self, look: Look) {
+    pub(super) fn check(&mut self, trigger: Trigger) {
         let signature = fs::metadata(&self.path).ok().as_ref().map(signature);
-        // What could not be read is not known: too many open files, a failing disk or a missing right leave the metadata
-        // as it was and pass without another change of the file.
-        let known = !matches!(self.seen, None | Some(Seen::Unreadable(_)));
-        if look == Look::Briefly && signature == self.signature && known {
+        // A read error says nothing about the content. It may pass without a change of the metadata.
+        let known = !matches!(self.finding, None | Some(Finding::Unreadable(_)));
+        if trigger == Trigger::Poll && signature == self.signature && known {
             return;
         }
         self.signature = signature;
         let content = (self.read)(&self.path);
-        let seen = match &content {
-            Ok(content) => Seen::Content(fingerprint(content)),
-            Err(FileError::Read(error)) => Seen::Unreadable(error.kind()),
-            Err(FileError::TooLarge) => Seen::TooLarge,
-            Err(_) => Seen::NotAFile,
+        let finding = match &content {
+            Ok(content) => Finding::Content(fingerprint(content)),
+            Err(FileError::Read(error)) => Finding::Unreadable(error.kind()),
+            Err(FileError::TooLarge) => Finding::TooLarge,
+            Err(_) => Finding::NotAFile,
         };
-        if self.seen.as_ref() == Some(&seen) {
+        if self.finding.as_ref() == Some(&finding) {
             return;
         }
-        self.seen = Some(seen);
+        self.finding = Some(finding);
         match content.and_then(|content| self.load(&content)) {
             Ok((generation, routes, doubts)) => self.loaded(generation, routes, &doubts),
             Err(error) => self.failed(error.to_string(), error.place()),
@@ -106,7 +105,7 @@ impl Loader {
         let generation = self.begun + 1;
         let version = version(generation);
         let format = Format::of(&self.path, content);
-        let (observations, doubts) = parse_at_most(MAX_ROUTES, content, format, &version)?;
+        let (observations, doubts) = parse_at_most::<MAX_ROUTES>(content, format, &version)?;
         let kept = observations.iter().filter(|o| is_kept(o)).count();
 
         self.begun = generation;
@@ -144,7 +143,7 @@ impl Loader {
         }
     }
 
-    /// Says what is odd about a file that is loaded, and gives the first of it for the status.
+    /// Logs the unknown states of a loaded file, and returns the first for the status.
     fn warn(&self, doubts: &Doubts) -> Option<String> {
         let path = self.path.display();
         for Doubt { place, text } in &doubts.first {
@@ -153,7 +152,7 @@ impl Loader {
         }
         let more = doubts.count.saturating_sub(doubts.first.len());
         if more > 0 {
-            tracing::warn!("routes file {path}: and {more} more states that are none");
+            tracing::warn!("routes file {path}: and {more} more unknown states");
         }
         let first = doubts.first.first()?;
         let more = if doubts.count > 1 { format!(", and {} more", doubts.count - 1) } else { String::new() };
@@ -217,11 +216,11 @@ fn fingerprint(content: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Reads the file, again if it changed meanwhile: half of one version and half of another are no version.
+/// Reads the file, and again if it changed meanwhile, so as not to mix two versions.
 fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let mut tries = 5;
     loop {
-        // Asked before it is opened: opening a pipe would wait for a writer.
+        // Checked before the file is opened: opening a pipe would wait for a writer.
         if !fs::metadata(path)?.is_file() {
             return Err(FileError::NotAFile);
         }
@@ -239,7 +238,7 @@ fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     }
 }
 
-/// Reads a routes file once, as a first load would, for tools that look at a file without serving it.
+/// Reads a routes file once, as a first load would, for tools that check a file without serving it.
 ///
 /// # Errors
 /// What would keep a gateway from loading it.

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// What a [`FileSource`](super::FileSource) last did. A new value replaces the old one as a whole, after the table
-/// has been changed, so a reader never sees a count that the table does not have yet.
+/// has changed, so a reader never sees a count that is ahead of the table.
 #[derive(Clone, Debug)]
 pub struct FileStatus {
     /// The file, as it was given.
@@ -11,15 +11,15 @@ pub struct FileStatus {
     pub generation: u64,
     /// Routes of the last good load that are in the table.
     pub routes: usize,
-    /// When the last good load was taken over.
+    /// When the last good load was complete.
     pub loaded_at: Option<SystemTime>,
     /// Why the file as it is now is not what the table has. `None` when it is.
     pub error: Option<String>,
-    /// What is odd about the file as it is in the table: a state that is none of ours, whose route is known and not served.
+    /// The first unknown state of the file as it is in the table. The route is kept and not served.
     pub warning: Option<String>,
-    /// Loads taken over since the start.
+    /// Good loads since the start.
     pub loads_ok: u64,
-    /// Loads refused since the start, each content counted once.
+    /// Failed loads since the start. The same content is counted once.
     pub loads_failed: u64,
 }
 

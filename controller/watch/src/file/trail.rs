@@ -1,4 +1,4 @@
-//! Which folders have a say in what a path means, and the watch on them.
+//! Which folders decide what a path means, and the watch on them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
-/// As many links as Linux follows in one path.
+/// The most links that Linux follows in one path.
 const MAX_LINKS: usize = 40;
 
 /// The folders to watch, and the entries in them that decide what the path means.
@@ -22,7 +22,7 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    /// Walks the path as the kernel does. Where it ends early, the trail ends at the first entry that is missing.
+    /// Walks the path as the kernel does, up to the first entry that is missing.
     pub(super) fn of(path: &Path) -> Self {
         let mut trail = Trail::default();
         let Ok(path) = std::path::absolute(path) else { return trail };
@@ -61,7 +61,7 @@ impl Trail {
     }
 
     fn mark(&mut self, folder: &Path, entry: PathBuf) {
-        // The folder itself too: when it goes, its watch goes with it.
+        // The folder itself too: its watch ends when it is removed.
         self.entries.insert(folder.to_owned());
         self.entries.insert(entry);
         self.folders.insert(folder.to_owned());
@@ -80,11 +80,11 @@ fn names(path: &Path) -> VecDeque<OsString> {
 
 /// Wakes the source when an entry of the trail changes.
 ///
-/// The watcher's own thread reads `trail` and rings `wake`; the source replaces `trail`.
+/// The watcher's own thread reads `trail` and notifies `wake`. The source replaces `trail`.
 pub(super) struct Watch {
     watcher: Option<RecommendedWatcher>,
     trail: Arc<ArcSwap<Trail>>,
-    /// A folder could not be watched: tried again at the next look.
+    /// A folder could not be watched. It is tried again at the next poll.
     incomplete: bool,
 }
 
@@ -112,8 +112,8 @@ impl Watch {
         Watch { watcher, trail, incomplete: false }
     }
 
-    /// Watches the folders of the path as it is now. `anew` also replaces watches that are in place: one whose folder
-    /// was deleted and made again looks alive and is dead.
+    /// Watches the folders of the path as it is now. `anew` also replaces watches that are in place: the watch of a
+    /// folder that was deleted and made again reports nothing.
     pub(super) fn follow(&mut self, path: &Path, anew: bool) {
         let trail = Trail::of(path);
         let old = self.trail.load_full();
@@ -122,7 +122,7 @@ impl Watch {
         }
         let Some(watcher) = &mut self.watcher else { return };
         for folder in &old.folders {
-            // Fails when the folder is gone, and then there is nothing to end.
+            // It fails when the folder is gone, and then its watch is gone too.
             let _ = watcher.unwatch(folder);
         }
         let trail = Arc::new(trail);
@@ -137,7 +137,7 @@ impl Watch {
     }
 }
 
-/// Opening and reading are events as well, and the source's own reading must not wake it.
+/// Opening and reading are events too. The source must not be woken by its own reads.
 fn changes(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),

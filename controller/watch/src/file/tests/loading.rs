@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use sandgate_routes::{Limits, RouteReader, RouteTable, State};
 use tempfile::TempDir;
 
-use super::super::load::{Loader, Look};
+use super::super::load::{Loader, Trigger};
 use super::super::{MAX_BYTES, read_routes};
 
 struct Setup {
@@ -33,7 +33,7 @@ fn setup() -> Setup {
 impl Setup {
     fn write(&mut self, content: &str) -> &mut Self {
         fs::write(&self.path, content).unwrap();
-        self.loader.look(Look::Closely);
+        self.loader.check(Trigger::Event);
         self
     }
 
@@ -133,15 +133,15 @@ fn the_same_content_is_loaded_once_good_or_bad() {
 #[test]
 fn a_brief_look_reads_only_what_changed() {
     let mut s = setup();
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
     assert!(s.error().starts_with("cannot be read: "), "{}", s.error());
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
     assert_eq!(s.loader.status.load().loads_failed, 1);
     fs::write(&s.path, A).unwrap();
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
     assert_eq!(s.ip("default--a").as_deref(), Some("10.0.0.1"));
     fs::write(&s.path, B).unwrap();
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
     assert_eq!(s.ip("default--b").as_deref(), Some("10.0.0.2"));
 }
 
@@ -162,7 +162,7 @@ fn a_file_that_goes_away_leaves_its_routes() {
     let mut s = setup();
     s.write(A);
     fs::remove_file(&s.path).unwrap();
-    s.loader.look(Look::Closely);
+    s.loader.check(Trigger::Event);
     assert!(s.error().starts_with("cannot be read: "), "{}", s.error());
     assert_eq!(s.ip("default--a").as_deref(), Some("10.0.0.1"));
     s.write(A);
@@ -173,11 +173,11 @@ fn a_file_that_goes_away_leaves_its_routes() {
 fn what_is_no_file_or_too_large_is_refused() {
     let mut s = setup();
     fs::create_dir(&s.path).unwrap();
-    s.loader.look(Look::Closely);
+    s.loader.check(Trigger::Event);
     assert_eq!(s.error(), "is not a regular file");
     fs::remove_dir(&s.path).unwrap();
     fs::File::create(&s.path).unwrap().set_len(MAX_BYTES as u64 + 1).unwrap();
-    s.loader.look(Look::Closely);
+    s.loader.check(Trigger::Event);
     assert_eq!(s.error(), "is larger than 67108864 bytes, the most a routes file may have");
 }
 
@@ -245,7 +245,7 @@ fn a_change_that_could_not_be_read_once_is_read_at_the_next_poll_though_nothing_
         s.write(B);
         assert!(s.error().starts_with("cannot be read: "), "{}", s.error());
         assert_eq!(s.ip("default--a").as_deref(), Some("10.0.0.1"), "the last good table serves");
-        s.loader.look(Look::Briefly);
+        s.loader.check(Trigger::Poll);
         assert_eq!((s.ip("default--a"), s.ip("default--b").as_deref()), (None, Some("10.0.0.2")));
         assert_eq!(s.error(), "");
     }
@@ -258,10 +258,10 @@ fn a_trouble_that_lasts_is_told_once_and_another_one_again() {
     fail_reads(&mut s, [EIO, EIO, EIO, EACCES, EACCES]);
     s.write(B);
     for _ in 0..4 {
-        s.loader.look(Look::Briefly);
+        s.loader.check(Trigger::Poll);
     }
     assert_eq!((s.loader.status.load().loads_failed, s.loader.status.load().generation), (2, 1));
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
     assert_eq!((s.error().as_str(), s.ip("default--b").as_deref()), ("", Some("10.0.0.2")));
 }
 
@@ -270,5 +270,5 @@ fn a_file_that_was_read_is_not_read_again_until_its_metadata_changes() {
     let mut s = setup();
     s.write(A).write("nonsense");
     s.loader.read = Box::new(|_| panic!("read without need"));
-    s.loader.look(Look::Briefly);
+    s.loader.check(Trigger::Poll);
 }

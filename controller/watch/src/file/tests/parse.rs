@@ -103,12 +103,12 @@ const MISTAKES: &[(&str, &str)] = &[
     ("{}", "1:1: the file: expected a mapping with the key `routes`"),
     ("routes:\n", "1:7: routes: expected a list of routes, `[]` if there are none"),
     ("routes: {}", "1:9: routes: expected a list of routes, `[]` if there are none"),
-    ("rutes: []", "1:1: unknown key `rutes`, expected `routes`"),
-    ("routes: []\nversion: 1\n", "2:1: unknown key `version`, expected `routes`"),
+    ("rutes: []", "1:1: the file: unknown key `rutes`, expected routes"),
+    ("routes: []\nversion: 1\n", "2:1: the file: unknown key `version`, expected routes"),
     ("routes: []\nroutes: []\n", "2:1: the file: the key `routes` is given twice"),
     ("routes: []\n---\nroutes: []\n", "2:1: expected one YAML document, found more"),
     ("routes:\n\t- name: a\n", "2:2: not YAML: tabs disallowed within this context (block indentation)"),
-    ("routes: [*a]", "1:10: routes[0]: the alias names an anchor that is not there"),
+    ("routes: [*a]", "1:10: routes: the alias names an anchor that is not there"),
     ("routes: [{}]", "1:10: routes[0]: the key `name` is missing"),
     ("routes:\n- ip: 10.0.0.1\n", "2:3: routes[0]: the key `name` is missing"),
     ("routes:\n- a\n", "2:3: routes[0]: expected a mapping with at least the key `name`"),
@@ -165,11 +165,11 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "routes: [{ name: a, require-traffic-auth: yes }]",
-        "1:43: routes[0].require-traffic-auth: expected true or false",
+        "1:21: routes[0].require-traffic-auth: expected true or false",
     ),
     (
         "routes: [{ name: a, require-traffic-auth: 'true' }]",
-        "1:43: routes[0].require-traffic-auth: expected true or false",
+        "1:21: routes[0].require-traffic-auth: expected true or false",
     ),
     (
         "routes:\n- { name: a, ip: 10.0.0.1 }\n- { name: b, ip: 10.0.0.2, id: default--a }\n",
@@ -209,7 +209,7 @@ const JSON_MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "{\"routes\": [{\"name\": \"a\", \"require-traffic-auth\": \"true\"}]}",
-        "1:51: routes[0].require-traffic-auth: expected true or false",
+        "1:27: routes[0].require-traffic-auth: expected true or false",
     ),
 ];
 
@@ -318,7 +318,7 @@ fn a_small_file_cannot_grow_into_a_large_one() {
 /// What is odd about a file that is good.
 fn doubts(content: &str, format: Format) -> Vec<String> {
     let version = Version::from(NonZeroU64::MIN);
-    let (_, doubts) = parse_at_most(usize::MAX, content.as_bytes(), format, &version).unwrap();
+    let (_, doubts) = parse_at_most::<{ usize::MAX }>(content.as_bytes(), format, &version).unwrap();
     let told = doubts.first.iter().map(|doubt| {
         let place = doubt.place.unwrap_or_else(|| panic!("no place: {}", doubt.text));
         format!("{}:{}: {}", place.line, place.column, doubt.text)
@@ -353,7 +353,7 @@ fn a_token_in_the_place_of_a_state_is_not_shown_and_a_flood_of_odd_states_is_cut
     let many: String = (0..1000).map(|n| format!("- {{ name: n{n}, state: odd }}\n")).collect();
     let version = Version::from(NonZeroU64::MIN);
     let text = format!("routes:\n{many}");
-    let (all, doubts) = parse_at_most(usize::MAX, text.as_bytes(), Format::Yaml, &version).unwrap();
+    let (all, doubts) = parse_at_most::<{ usize::MAX }>(text.as_bytes(), Format::Yaml, &version).unwrap();
     assert_eq!((all.len(), doubts.count, doubts.first.len()), (1000, 1000, 8));
 }
 
@@ -361,8 +361,9 @@ fn a_token_in_the_place_of_a_state_is_not_shown_and_a_flood_of_odd_states_is_cut
 fn one_route_too_many_is_refused() {
     let text =
         "routes:\n- { name: a, state: dead }\n- { name: b, state: dead }\n- { name: c, state: dead }\n";
-    let at_most = |max| parse_at_most(max, text.as_bytes(), Format::Yaml, &Version::from(NonZeroU64::MIN));
-    assert_eq!(at_most(3).map(|(all, _)| all.len()).unwrap(), 3);
-    let error = at_most(2).unwrap_err();
+    let version = Version::from(NonZeroU64::MIN);
+    let at_most_3 = parse_at_most::<3>(text.as_bytes(), Format::Yaml, &version);
+    assert_eq!(at_most_3.map(|(all, _)| all.len()).unwrap(), 3);
+    let error = parse_at_most::<2>(text.as_bytes(), Format::Yaml, &version).unwrap_err();
     assert!(error.to_string().ends_with(": routes: expected at most 2 routes"), "{error}");
 }

@@ -270,7 +270,7 @@ async fn a_source_reads_at_the_next_poll_what_it_could_not_read_when_it_changed(
     // No event helps: what is read is read because it is looked for again.
     (source.poll, source.watching) = (Duration::from_millis(5), false);
     {
-        let mut loader = super::super::lock(&source.loader);
+        let mut loader = source.loader.lock();
         let mut read =
             std::mem::replace(&mut loader.read, Box::new(|_| unreachable!("replaced in the next line")));
         let mut failures = 3;

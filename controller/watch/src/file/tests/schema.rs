@@ -4,7 +4,7 @@ use std::path::Path;
 use sandgate_routes::Version;
 use serde_json::{Value, json};
 
-use super::super::notes::Key;
+use super::super::check::KEYS;
 use super::super::{Format, parse_routes, routes_file_schema};
 
 #[test]
@@ -23,7 +23,7 @@ fn the_schema_has_the_keys_of_the_parser() {
     let schema = routes_file_schema();
     let described = schema.pointer("/$defs/RouteEntry/properties").and_then(Value::as_object).unwrap();
     let mut described: Vec<&str> = described.keys().map(String::as_str).collect();
-    let mut read: Vec<&str> = Key::ALL.iter().map(|key| key.as_str()).collect();
+    let mut read: Vec<&str> = KEYS.iter().map(|(key, _)| *key).collect();
     described.sort_unstable();
     read.sort_unstable();
     assert_eq!(described, read);
@@ -98,7 +98,7 @@ fn schema_and_parser_agree() {
         json!("dead"),
         json!("gone"),
     ];
-    for key in Key::ALL.iter().map(|key| key.as_str()).chain(["ID", "token"]) {
+    for key in KEYS.iter().map(|(key, _)| *key).chain(["ID", "token"]) {
         files.extend(values.iter().map(|value| with(key, value.clone())));
     }
 
