@@ -83,7 +83,6 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     Cluster, ClusterConfig, ClusterLb, CompletionCallback, EnvoyCluster, EnvoyClusterLoadBalancer,
     EnvoyClusterMetrics, envoy_log_error,
 };
-use sandgate_request::UpstreamConfig;
 use sandgate_routes::{Capability, Route, Service, verdict};
 use sandgate_watch::Gateway;
 
@@ -126,10 +125,10 @@ pub(crate) fn new_config(
         );
         return None;
     };
-    match UpstreamConfig::parse(config) {
+    match sandgate_config::ClusterConfig::parse(config) {
         Ok(config) => Some(Box::new(Config { gateway, config })),
         Err(error) => {
-            envoy_log_error!("sandgate: {error}");
+            envoy_log_error!("sandgate: cluster config: {error}");
             None
         }
     }
@@ -137,7 +136,7 @@ pub(crate) fn new_config(
 
 struct Config {
     gateway: &'static Gateway,
-    config: UpstreamConfig,
+    config: sandgate_config::ClusterConfig,
 }
 
 impl ClusterConfig for Config {

@@ -14,7 +14,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyCounterId, EnvoyNetworkFilter, EnvoyNetworkFilterConfig, NetworkFilter, NetworkFilterConfig,
     envoy_log_error,
 };
-use sandgate_request::ConnectionsConfig;
+use sandgate_config::ConnectionsConfig;
 
 mod shares;
 
@@ -29,7 +29,7 @@ pub(crate) fn new_config<EC: EnvoyNetworkFilterConfig, ENF: EnvoyNetworkFilter>(
     let config = match ConnectionsConfig::parse(config) {
         Ok(config) => config,
         Err(error) => {
-            envoy_log_error!("sandgate: {error}");
+            envoy_log_error!("sandgate: connections config: {error}");
             return None;
         }
     };

@@ -59,7 +59,7 @@ pub(crate) fn new_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
     let config = match FilterConfig::parse(config) {
         Ok(config) => config,
         Err(error) => {
-            envoy_log_error!("sandgate: {error}");
+            envoy_log_error!("sandgate: filter config: {error}");
             return None;
         }
     };

@@ -4,7 +4,8 @@
 
 use std::path::Path;
 
-use sandgate_request::{ConfigError, FilterConfig, UpstreamConfig};
+use sandgate_config::{ClusterConfig, ConfigError};
+use sandgate_request::FilterConfig;
 use sandgate_watch::Settings;
 use serde_json::{Map, Value};
 
@@ -101,24 +102,21 @@ impl Config {
         }
 
         let filter = Value::Object(filter);
-        let parsed = FilterConfig::parse(filter.to_string().as_bytes()).map_err(|error| match error {
-            ConfigError::Invalid { key, reason } => wrong(&join("filter", &key), strip_place(&reason)),
-            error @ ConfigError::TooLarge { .. } => wrong("filter", &error.to_string()),
-        })?;
-
-        UpstreamConfig::parse(Value::Object(cluster.clone()).to_string().as_bytes())
-            .map_err(|error| wrong(&join("cluster", &error.key), strip_place(&error.reason)))?;
+        let in_section = |section: &str, error: &ConfigError| {
+            wrong(&join(section, &error.key), strip_place(&error.reason))
+        };
+        let parsed = FilterConfig::parse(filter.to_string().as_bytes())
+            .map_err(|error| in_section("filter", &error))?;
+        ClusterConfig::parse(Value::Object(cluster.clone()).to_string().as_bytes())
+            .map_err(|error| in_section("cluster", &error))?;
 
         // The routes file may be named on the command line instead, so that it is missing here says nothing.
         let mut settings = gateway.clone();
         if !settings.contains_key("kubernetes") {
             settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
         }
-        Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(|error| {
-            let text = error.to_string();
-            let (key, reason) = text.split_once(": ").unwrap_or(("", &text));
-            wrong(&join("gateway", key), strip_place(reason))
-        })?;
+        Settings::parse(Value::Object(settings).to_string().as_bytes())
+            .map_err(|error| in_section("gateway", &error))?;
         Ok(Config { filter, gateway, cluster, tls, parsed, name: String::new(), text: text.to_owned() })
     }
 }
@@ -129,7 +127,7 @@ fn place(text: &str, key: &str) -> String {
 }
 
 fn join(section: &str, key: &str) -> String {
-    // Both parsers call their whole input so.
+    // The parsers name their whole input `top level`.
     if key.is_empty() || key == "top level" { section.to_owned() } else { format!("{section}.{key}") }
 }
 

@@ -5,9 +5,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandgate_routes::Limits;
+pub use sandgate_config::ConfigError as SettingsError;
+use sandgate_config::{given, in_range};
+use sandgate_routes::{AddressPolicy, Limits};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 mod kubernetes;
 mod peer;
@@ -20,8 +22,6 @@ pub use kubernetes::KubernetesSettings;
 use kubernetes::RawKubernetes;
 pub use peer::RefreshSettings;
 pub(crate) use peer::{HmacSettings, Pushed, TlsFiles, TokenReviewSettings};
-
-use sandgate_routes::AddressPolicy;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
@@ -37,14 +37,6 @@ pub struct Settings {
     refresh: Option<RefreshSettings>,
     addresses: AddressPolicy,
     own_addresses: Vec<SocketAddr>,
-}
-
-/// Why settings were refused: the key, what was expected, what was found. Trying again does not help.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct SettingsError {
-    key: String,
-    reason: String,
 }
 
 /// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered. At least one of
@@ -109,24 +101,13 @@ fn default_max_tombstones() -> u64 {
 impl Settings {
     /// Reads settings from JSON.
     pub fn parse(json: &[u8]) -> Result<Self, SettingsError> {
-        // A derived struct would also take an array of its fields in order, which nobody means.
-        if json.trim_ascii_start().first() != Some(&b'{') {
-            return Err(top_level("expected an object".to_owned()));
-        }
-        let mut input = serde_json::Deserializer::from_slice(json);
-        let raw: RawSettings = serde_path_to_error::deserialize(&mut input).map_err(|error| {
-            let path = error.path().to_string();
-            let reason = error.into_inner().to_string();
-            if path == "." { top_level(reason) } else { SettingsError { key: path, reason } }
-        })?;
-        input.end().map_err(|error| top_level(error.to_string()))?;
-        Self::check(raw)
+        Self::check(sandgate_config::parse(json)?)
     }
 
     fn check(raw: RawSettings) -> Result<Self, SettingsError> {
         if raw.routes_file.is_none() && raw.kubernetes.is_none() {
-            return Err(top_level(
-                "both `routes-file` and `kubernetes` are missing: where do routes come from?".to_owned(),
+            return Err(SettingsError::top_level(
+                "both `routes-file` and `kubernetes` are missing: where do routes come from?",
             ));
         }
         if raw.routes_file.as_deref() == Some("") {
@@ -213,25 +194,6 @@ fn check_own_addresses(raw: &[String]) -> Result<Vec<SocketAddr>, SettingsError>
     raw.iter().enumerate().map(check).collect()
 }
 
-/// A key that is there has a value: `null` is none.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(input).map(Some)
-}
-
 fn wrong(key: impl Into<String>, reason: impl Into<String>) -> SettingsError {
-    SettingsError { key: key.into(), reason: reason.into() }
-}
-
-fn top_level(reason: String) -> SettingsError {
-    SettingsError { key: "top level".to_owned(), reason }
-}
-
-fn in_range(key: &str, found: u64, max: u64) -> Result<u64, SettingsError> {
-    if (1..=max).contains(&found) {
-        return Ok(found);
-    }
-    Err(SettingsError {
-        key: key.to_owned(),
-        reason: format!("expected a number from 1 to {max}, found {found}"),
-    })
+    SettingsError::new(key, reason)
 }

@@ -1,65 +1,46 @@
-//! The filter's config: JSON as Envoy hands it over, checked once, then read by every request.
+//! The config of the HTTP filter, checked once and read by every request.
 //!
-//! [`raw`] is what may be written, with its defaults; its types refuse bad values where they stand, so that an error can
-//! name key, line and column. [`FilterConfig`] is what the request path reads: switches folded together, names lower
-//! case, domains in the order they are tried.
+//! It is in this crate and not in `sandgate-config` because its values are checked with the grammar of addresses, and
+//! because [`recognise`](crate::recognise) reads its parts.
 
+mod check;
 mod raw;
 #[cfg(test)]
 mod tests;
-mod value;
 
 use raw::RawConfig;
+use sandgate_config::{ConfigError, parse_extension_or_default};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The largest config that is read, in bytes.
-pub const MAX_CONFIG: usize = 64 * 1024;
-
-/// Headers that carry secrets or steer the gateway. None of them may hold an ID: IDs are shown in replies.
-const RESERVED: [&str; 8] = [
-    "authorization",
-    "cookie",
-    "e2b-traffic-access-token",
-    "opensandbox-secure-access",
-    "proxy-authorization",
-    "x-access-token",
-    "x-envoy-original-dst-host",
-    "x-sandgate-route",
-];
-
-/// Why a config was refused. Trying again does not help: the config has to change.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// More than [`MAX_CONFIG`] bytes.
-    #[error("filter config: expected at most {MAX_CONFIG} bytes, found {found}")]
-    TooLarge {
-        /// The size of the config.
-        found: usize,
-    },
-    /// A key or its value is wrong.
-    #[error("filter config: {key}: {reason}")]
-    Invalid {
-        /// The path of the key, such as `dialects.kruise.default-port`.
-        key: String,
-        /// What was expected and what was found.
-        reason: String,
-    },
-}
+/// The most entries of a list, few enough to be tried one after the other.
+const MAX_LIST: usize = 64;
+/// The most that a limit can be.
+const MAX_COUNT: u32 = 1_000_000;
+/// The longest header name, domain and namespace.
+const MAX_NAME: usize = 128;
+const MAX_DOMAIN: usize = 253;
+const MAX_NAMESPACE: usize = 63;
 
 /// What happens to a request that is not addressed to a sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum Unaddressed {
-    /// It goes on untouched, to whatever else the gateway routes.
+    /// It goes on untouched.
     Pass,
     /// It is answered with 404.
     Refuse,
 }
 
 /// How a sandbox's address is connected to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
 pub enum Upstream {
-    /// Through Sandgate's own cluster.
+    /// Through Sandgate's own cluster, whose connections live and die with the sandbox.
     Cluster,
-    /// Through a cluster of Envoy's type ORIGINAL_DST.
+    /// Through a cluster of Envoy's type ORIGINAL_DST. Only this filter's routes may lead there.
     OriginalDst,
 }
 
@@ -111,69 +92,13 @@ pub(crate) struct OpenSandbox {
 impl FilterConfig {
     /// Reads a config. Empty input gives the defaults.
     pub fn parse(json: &[u8]) -> Result<Self, ConfigError> {
-        if json.len() > MAX_CONFIG {
-            return Err(ConfigError::TooLarge { found: json.len() });
-        }
-        if json.trim_ascii().is_empty() {
-            return Self::validate(RawConfig::default());
-        }
-        Self::validate(RawConfig::parse(json)?)
+        Self::check(parse_extension_or_default(json)?)
     }
 
     /// The JSON schema of what [`FilterConfig::parse`] accepts. It cannot say that header names must differ from each
     /// other, nor that some are reserved, nor that a range of ports does not end before it begins.
     pub fn schema() -> serde_json::Value {
-        raw::schema()
-    }
-
-    fn validate(raw: RawConfig) -> Result<Self, ConfigError> {
-        check_header_names(&raw)?;
-        let (kruise, agent_sandbox, opensandbox) =
-            (raw.dialects.kruise, raw.dialects.agent_sandbox, raw.dialects.opensandbox);
-        let kruise_host = kruise.enabled && kruise.host;
-        let opensandbox_host = opensandbox.enabled && opensandbox.host;
-        let mut domains: Vec<String> = raw.domains.into_names();
-        // Every sandbox has an origin of its own then, which a path form would share out.
-        let path = domains.is_empty() || !(kruise_host || opensandbox_host);
-        domains.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        domains.dedup();
-        Ok(Self {
-            kruise: Kruise {
-                path: kruise.enabled && kruise.path.unwrap_or(path),
-                headers: kruise.enabled && kruise.headers,
-                host: kruise_host,
-                id_header: kruise.sandbox_header_name.into_string(),
-                port_header: kruise.sandbox_port_header.into_string(),
-                default_port: kruise.default_port.into(),
-            },
-            agent_sandbox: AgentSandbox {
-                enabled: agent_sandbox.enabled,
-                default_namespace: agent_sandbox.default_namespace.into_string(),
-                default_port: agent_sandbox.default_port.into(),
-            },
-            opensandbox: OpenSandbox {
-                headers: opensandbox.enabled && opensandbox.headers,
-                host: opensandbox_host,
-                path: opensandbox.enabled && opensandbox.path.unwrap_or(path),
-            },
-            host_header: raw.host_header_name.into_string(),
-            domains,
-            unaddressed: match raw.unaddressed {
-                raw::Unaddressed::Pass => Unaddressed::Pass,
-                raw::Unaddressed::Refuse => Unaddressed::Refuse,
-            },
-            enable_auth: raw.enable_auth,
-            allowed_ports: raw.allowed_ports.into_ranges(),
-            denied_ports: raw.denied_ports.into_ranges(),
-            upstream: match raw.upstream {
-                raw::Upstream::Cluster => Upstream::Cluster,
-                raw::Upstream::OriginalDst => Upstream::OriginalDst,
-            },
-            requests_per_sandbox: raw.limits.requests_per_sandbox.into(),
-            connections_per_sandbox: raw.limits.connections_per_sandbox.into(),
-            percent_per_client: raw.limits.percent_per_client.into(),
-            clear_route_cache: raw.clear_route_cache,
-        })
+        schemars::schema_for!(RawConfig).into()
     }
 
     /// What happens to a request that is not addressed to a sandbox.
@@ -222,26 +147,6 @@ impl FilterConfig {
 
 impl Default for FilterConfig {
     fn default() -> Self {
-        Self::validate(RawConfig::default()).expect("the defaults are valid, which a test holds")
+        Self::check(RawConfig::default()).expect("the defaults are valid, which a test holds")
     }
-}
-
-fn check_header_names(raw: &RawConfig) -> Result<(), ConfigError> {
-    let names = [
-        ("host-header-name", raw.host_header_name.as_str()),
-        ("dialects.kruise.sandbox-header-name", raw.dialects.kruise.sandbox_header_name.as_str()),
-        ("dialects.kruise.sandbox-port-header", raw.dialects.kruise.sandbox_port_header.as_str()),
-    ];
-    for (index, (key, name)) in names.iter().enumerate() {
-        if RESERVED.contains(name) {
-            let reason =
-                format!("expected a header that carries no secret and is not Sandgate's own, found {name:?}");
-            return Err(ConfigError::Invalid { key: (*key).into(), reason });
-        }
-        if let Some((other, _)) = names[..index].iter().find(|(_, earlier)| earlier == name) {
-            let reason = format!("expected a header other than that of {other}, found {name:?} in both");
-            return Err(ConfigError::Invalid { key: (*key).into(), reason });
-        }
-    }
-    Ok(())
 }

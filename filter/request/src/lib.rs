@@ -11,24 +11,20 @@
 
 mod address;
 mod config;
-mod connections;
 mod decide;
 mod explain;
 mod headers;
 mod recognise;
 mod reply;
 mod trouble;
-mod upstream;
 
 pub use crate::{
     address::{Address, Dialect, Form, Part},
-    config::{ConfigError, FilterConfig, MAX_CONFIG, Unaddressed, Upstream},
-    connections::{ConnectionsConfig, ConnectionsError},
+    config::{FilterConfig, Unaddressed, Upstream},
     decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, has_refused_method, settle},
     explain::{Step, StepOutcome, concluded, explain},
     headers::Headers,
     recognise::{Recognition, recognise},
     reply::{Escaped, Media, Reply, preferred_media, reply},
     trouble::Trouble,
-    upstream::{Ending, TlsRule, UpstreamConfig, UpstreamError},
 };

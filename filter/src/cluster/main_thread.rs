@@ -19,7 +19,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_log_info};
-use sandgate_request::Ending;
+use sandgate_config::Ending;
 use sandgate_routes::{Change, Changes, Moving, Notice, Route};
 
 use super::host::Host;

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
-use sandgate_request::UpstreamConfig;
+use sandgate_config::ClusterConfig;
 use sandgate_routes::RouteReader;
 
 use super::bell::Bell;
@@ -116,7 +116,7 @@ pub(crate) struct Counts {
 
 pub(crate) struct Shared {
     name: Box<[u8]>,
-    config: UpstreamConfig,
+    config: ClusterConfig,
     reader: RouteReader,
     process: Arc<Process>,
     published: Published,
@@ -135,7 +135,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         name: &[u8],
-        config: UpstreamConfig,
+        config: ClusterConfig,
         reader: RouteReader,
         process: &Arc<Process>,
     ) -> (Arc<Self>, Receiver<Message>) {
@@ -164,7 +164,7 @@ impl Shared {
         &self.name
     }
 
-    pub(crate) fn config(&self) -> &UpstreamConfig {
+    pub(crate) fn config(&self) -> &ClusterConfig {
         &self.config
     }
 
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_request_waits_for_the_end_of_a_rest_only_where_its_host_could_not_be_added_before() {
         let (_writer, reader) = RouteTable::new(Limits::default());
-        let config = UpstreamConfig::parse(b"{}").expect("a config");
+        let config = ClusterConfig::parse(b"{}").expect("a config");
         let (shared, _wants) = Shared::new(b"sandbox", config, reader, &Arc::default());
         let calls = Calls::default();
         shared.set_scheduler(Box::new(calls.clone()));
@@ -376,7 +376,7 @@ mod tests {
         let process = Arc::<Process>::default();
         let cluster = |most: u32| {
             let config = format!(r#"{{"max-held-requests":{most}}}"#);
-            let config = UpstreamConfig::parse(config.as_bytes()).expect("a config");
+            let config = ClusterConfig::parse(config.as_bytes()).expect("a config");
             Shared::new(b"sandbox", config, reader.clone(), &process).0
         };
         let (one, other) = (cluster(3), cluster(3));

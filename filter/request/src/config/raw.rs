@@ -1,17 +1,13 @@
-//! The config as it is written. The doc comments become the descriptions of the JSON schema.
+//! The config as it is written, with its defaults. The doc comments are the descriptions of the JSON schema.
+//!
+//! A number that may also be written as 80.0 or as a text is kept as a JSON value until it is checked.
 
-use std::{fmt, marker::PhantomData};
+use sandgate_config::{given, object};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{MapAccess, Visitor, value::MapAccessDeserializer},
-};
-
-use super::{
-    ConfigError,
-    value::{Count, Domains, HeaderName, HostHeaderName, Namespace, Percent, Port, Ports, shortened},
-};
+use super::{MAX_COUNT, MAX_DOMAIN, MAX_LIST, MAX_NAME, MAX_NAMESPACE, Unaddressed, Upstream};
 
 /// Sandgate's HTTP filter: how requests address sandboxes, and what happens to those that do not.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -22,9 +18,11 @@ pub(super) struct RawConfig {
     #[serde(deserialize_with = "object")]
     pub(super) dialects: RawDialects,
     /// The header the host forms are read from.
-    pub(super) host_header_name: HostHeaderName,
+    #[schemars(length(max = MAX_NAME), regex(pattern = r"^(:authority|[A-Za-z0-9!#$%&'*+.^_`|~-]+)$"))]
+    pub(super) host_header_name: String,
     /// Base domains of the host forms. With none, any domain will do and the label ends at the first dot.
-    pub(super) domains: Domains,
+    #[schemars(length(max = MAX_LIST), inner(length(max = MAX_DOMAIN), regex(pattern = r"^\.?[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$")))]
+    pub(super) domains: Vec<String>,
     /// What happens to a request that is not addressed to a sandbox.
     pub(super) unaddressed: Unaddressed,
     /// Check the access token of sandboxes that have one: in x-access-token, or in OpenSandbox-Secure-Access for
@@ -32,10 +30,12 @@ pub(super) struct RawConfig {
     /// access), OpenSandbox-Secure-Access is checked with or without this.
     pub(super) enable_auth: bool,
     /// Ports of sandboxes that requests may reach: numbers, and ranges such as "3000-3999". With none, all of them.
-    pub(super) allowed_ports: Ports,
+    #[schemars(schema_with = "ports")]
+    pub(super) allowed_ports: Vec<Value>,
     /// Ports that requests never reach, also where they are allowed above. List the gateway's own ports here where
     /// sandboxes share its network.
-    pub(super) denied_ports: Ports,
+    #[schemars(schema_with = "ports")]
+    pub(super) denied_ports: Vec<Value>,
     /// How the sandbox's address is connected to.
     pub(super) upstream: Upstream,
     /// What one sandbox may have at one time, on this whole gateway.
@@ -77,11 +77,14 @@ pub(super) struct RawKruise {
     /// The host {port}-{id}.{domain}.
     pub(super) host: bool,
     /// The header with the ID. Header names must differ from each other and must not be ones that carry secrets.
-    pub(super) sandbox_header_name: HeaderName,
+    #[schemars(length(max = MAX_NAME), regex(pattern = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"))]
+    pub(super) sandbox_header_name: String,
     /// The header with the port.
-    pub(super) sandbox_port_header: HeaderName,
+    #[schemars(length(max = MAX_NAME), regex(pattern = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"))]
+    pub(super) sandbox_port_header: String,
     /// The port where the header with the ID comes without a port.
-    pub(super) default_port: Port,
+    #[schemars(schema_with = "port")]
+    pub(super) default_port: Value,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -91,9 +94,11 @@ pub(super) struct RawAgentSandbox {
     /// Recognise this dialect at all: the headers X-Sandbox-ID, X-Sandbox-Namespace and X-Sandbox-Port.
     pub(super) enabled: bool,
     /// The namespace where none is sent.
-    pub(super) default_namespace: Namespace,
+    #[schemars(length(max = MAX_NAMESPACE), regex(pattern = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
+    pub(super) default_namespace: String,
     /// The port where none is sent.
-    pub(super) default_port: Port,
+    #[schemars(schema_with = "port")]
+    pub(super) default_port: Value,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -117,44 +122,27 @@ pub(super) struct RawOpenSandbox {
 #[schemars(inline)]
 pub(super) struct RawLimits {
     /// Requests in flight, WebSockets and event streams included; one more is answered with 429.
-    pub(super) requests_per_sandbox: Count,
+    #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = MAX_COUNT))]
+    pub(super) requests_per_sandbox: Value,
     /// Connections in use; one more is answered with 429. A request over HTTP/1.1 uses one, requests over HTTP/2 share.
-    pub(super) connections_per_sandbox: Count,
+    #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = MAX_COUNT))]
+    pub(super) connections_per_sandbox: Value,
     /// How much of the two above and of the cluster's max-ports-per-sandbox one client address may have, in percent; more is
     /// answered with 429. 100 switches it off, which is right behind a proxy that hides addresses. 16 of each may be had always.
-    pub(super) percent_per_client: Percent,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub(super) enum Upstream {
-    /// Through Sandgate's own cluster, whose connections live and die with the sandbox.
-    Cluster,
-    /// Through a cluster of Envoy's type ORIGINAL_DST. Only this filter's routes may lead there.
-    OriginalDst,
-}
-
-#[derive(Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(inline)]
-pub(super) enum Unaddressed {
-    /// It goes on untouched.
-    Pass,
-    /// It is answered with 404.
-    Refuse,
+    #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = 100))]
+    pub(super) percent_per_client: Value,
 }
 
 impl Default for RawConfig {
     fn default() -> Self {
         Self {
             dialects: RawDialects::default(),
-            host_header_name: HostHeaderName::from_static(":authority"),
-            domains: Domains::default(),
+            host_header_name: ":authority".to_owned(),
+            domains: Vec::new(),
             unaddressed: Unaddressed::Pass,
             enable_auth: false,
-            allowed_ports: Ports::default(),
-            denied_ports: Ports::default(),
+            allowed_ports: Vec::new(),
+            denied_ports: Vec::new(),
             upstream: Upstream::Cluster,
             limits: RawLimits::default(),
             clear_route_cache: false,
@@ -165,9 +153,9 @@ impl Default for RawConfig {
 impl Default for RawLimits {
     fn default() -> Self {
         Self {
-            requests_per_sandbox: Count::from_static(10_000),
-            connections_per_sandbox: Count::from_static(1_000),
-            percent_per_client: Percent::from_static(50),
+            requests_per_sandbox: json!(10_000),
+            connections_per_sandbox: json!(1_000),
+            percent_per_client: json!(50),
         }
     }
 }
@@ -179,20 +167,16 @@ impl Default for RawKruise {
             path: None,
             headers: true,
             host: true,
-            sandbox_header_name: HeaderName::from_static("e2b-sandbox-id"),
-            sandbox_port_header: HeaderName::from_static("e2b-sandbox-port"),
-            default_port: Port::from_static(49983),
+            sandbox_header_name: "e2b-sandbox-id".to_owned(),
+            sandbox_port_header: "e2b-sandbox-port".to_owned(),
+            default_port: json!(49983),
         }
     }
 }
 
 impl Default for RawAgentSandbox {
     fn default() -> Self {
-        Self {
-            enabled: true,
-            default_namespace: Namespace::from_static("default"),
-            default_port: Port::from_static(8888),
-        }
+        Self { enabled: true, default_namespace: "default".to_owned(), default_port: json!(8888) }
     }
 }
 
@@ -202,51 +186,24 @@ impl Default for RawOpenSandbox {
     }
 }
 
-impl RawConfig {
-    pub(super) fn parse(json: &[u8]) -> Result<Self, ConfigError> {
-        let mut input = serde_json::Deserializer::from_slice(json);
-        let mut track = serde_path_to_error::Track::new();
-        let read = object(serde_path_to_error::Deserializer::new(&mut input, &mut track));
-        let path = track.path();
-        read.map_err(|error| invalid(&path, &error))
-            .and_then(|config| input.end().map(|()| config).map_err(|error| invalid(&path, &error)))
-    }
+/// A decimal from 1 to 65535 with no leading zero.
+const DECIMAL: &str =
+    "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+
+/// A port is a number or, as OpenKruise writes it, a text.
+fn port(_: &mut SchemaGenerator) -> Schema {
+    port_or(&format!("^{DECIMAL}$"))
 }
 
-fn invalid(path: &serde_path_to_error::Path, error: &serde_json::Error) -> ConfigError {
-    let key = match path.to_string().as_str() {
-        _ if path.iter().len() == 0 => "top level".into(),
-        "" => r#""""#.into(),
-        key => shortened(key).escape_debug().to_string(),
-    };
-    ConfigError::Invalid { key, reason: error.to_string() }
+/// A list of ports and of ranges of ports, each written as `first-last`.
+fn ports(_: &mut SchemaGenerator) -> Schema {
+    let item = port_or(&format!("^{DECIMAL}(-{DECIMAL})?$"));
+    json_schema!({ "type": "array", "items": item, "maxItems": MAX_LIST })
 }
 
-/// Reads a struct from a JSON object only. What `derive` makes also takes an array of the fields in order, which the
-/// schema does not and nobody means.
-fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    struct Object<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
-
-    deserializer.deserialize_map(Object(PhantomData))
-}
-
-/// A switch whose default depends on other keys. It may be left out, but not be null.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
-    bool::deserialize(deserializer).map(Some)
-}
-
-pub(super) fn schema() -> serde_json::Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<RawConfig>().into()
+fn port_or(pattern: &str) -> Schema {
+    json_schema!({ "anyOf": [
+        { "type": "integer", "minimum": 1, "maximum": 65535 },
+        { "type": "string", "pattern": pattern },
+    ] })
 }

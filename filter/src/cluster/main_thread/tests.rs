@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBuffer, EnvoyClusterScheduler, EnvoyHttpFilterScheduler};
-use sandgate_request::UpstreamConfig;
+use sandgate_config::ClusterConfig;
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, RouteWriter, State};
 
 use super::super::hosts::{Socket, Want};
@@ -393,7 +393,7 @@ fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
     let told = world.workers[0].begin(Arc::clone(&host));
     // The old one is destroyed before it has heard of this.
     world.delete("one");
-    let config = UpstreamConfig::parse(b"{}").expect("a config");
+    let config = ClusterConfig::parse(b"{}").expect("a config");
     let reader = world.shared.reader().clone();
     let (shared, wants) = Shared::new(b"sandbox", config, reader, &world.process);
     let changes = world.writer.subscribe_where(100, cares(&world.process));

@@ -2,7 +2,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use sandgate_request::{ConnectionsConfig, FilterConfig, UpstreamConfig};
+use sandgate_config::{ClusterConfig, ConnectionsConfig};
+use sandgate_request::FilterConfig;
 use sandgate_watch::Settings;
 use serde_json::{Map, Value, json};
 
@@ -136,7 +137,7 @@ fn the_cluster_section_goes_to_both_clusters_and_keeps_what_they_have() {
     assert_eq!(value(0), json!({ "idle-seconds": 5 }));
     assert_eq!(value(1), json!({ "idle-seconds": 5, "shares-connections": true }));
     for index in [0, 1] {
-        UpstreamConfig::parse(value(index).to_string().as_bytes()).unwrap();
+        ClusterConfig::parse(value(index).to_string().as_bytes()).unwrap();
     }
 }
 

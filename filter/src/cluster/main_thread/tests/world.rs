@@ -129,7 +129,7 @@ impl World {
     pub(super) fn configured(feed: usize, config: &str) -> Self {
         let (writer, reader) = RouteTable::new(Limits::default());
         writer.set_ready();
-        let config = UpstreamConfig::parse(config.as_bytes()).expect("a config");
+        let config = ClusterConfig::parse(config.as_bytes()).expect("a config");
         let process = Arc::<Process>::default();
         let (shared, wants) = Shared::new(b"sandbox", config, reader, &process);
         let changes = writer.subscribe_where(feed, cares(&process));

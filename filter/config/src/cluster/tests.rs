@@ -3,20 +3,20 @@ use std::{env, fs};
 
 use serde_json::{Value, json};
 
-use super::{Ending, UpstreamConfig};
+use super::{ClusterConfig, Ending};
 
 fn published() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../envoy/config/cluster.schema.json")
 }
 
-fn parse(config: &Value) -> Result<UpstreamConfig, String> {
-    UpstreamConfig::parse(config.to_string().as_bytes()).map_err(|error| error.to_string())
+fn parse(config: &Value) -> Result<ClusterConfig, String> {
+    ClusterConfig::parse(config.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
 /// Run with `SANDGATE_BLESS=1` to write the file anew.
 #[test]
 fn the_published_schema_of_the_cluster_is_the_one_of_this_code() {
-    let generated = UpstreamConfig::schema();
+    let generated = ClusterConfig::schema();
     if env::var_os("SANDGATE_BLESS").is_some() {
         fs::write(published(), format!("{generated:#}\n")).expect("the schema can be written");
     }
@@ -30,7 +30,7 @@ fn the_published_schema_of_the_cluster_is_the_one_of_this_code() {
 
 #[test]
 fn schema_and_parser_of_the_cluster_judge_alike() {
-    let validator = jsonschema::validator_for(&UpstreamConfig::schema()).expect("the schema is a schema");
+    let validator = jsonschema::validator_for(&ClusterConfig::schema()).expect("the schema is a schema");
     let good = [
         json!({}),
         json!({ "idle-seconds": 5, "max-ports-per-sandbox": 1, "max-wait-milliseconds": 600_000 }),
@@ -53,6 +53,7 @@ fn schema_and_parser_of_the_cluster_judge_alike() {
         json!({ "tls": [{ "match": "" }] }),
         json!({ "tls": [{ "match": "x", "ports": [0] }] }),
         json!({ "tls": [{ "match": "x", "sni": "y" }] }),
+        json!({ "tls": [["provider", [443], "match", "name"]] }),
     ];
     for (config, accepted) in good.iter().map(|c| (c, true)).chain(bad.iter().map(|c| (c, false))) {
         assert_eq!(validator.is_valid(config), accepted, "the schema on {config}");
@@ -62,7 +63,7 @@ fn schema_and_parser_of_the_cluster_judge_alike() {
 
 #[test]
 fn a_paused_sandboxs_requests_finish_and_a_deleted_ones_end_unless_told_otherwise() {
-    let default = UpstreamConfig::parse(b"").expect("the defaults are valid");
+    let default = ClusterConfig::parse(b"").expect("the defaults are valid");
     assert_eq!((default.on_pause, default.on_delete), (Ending::Finish, Ending::End));
     assert_eq!((default.idle.as_secs(), default.max_ports, default.max_wait.as_millis()), (60, 64, 5000));
     assert_eq!((default.max_hosts, default.max_held), (200_000, 20_000));

@@ -1,6 +1,4 @@
-//! The config of Sandgate's cluster: JSON as Envoy hands it over, checked once.
-//!
-//! What is about hosts and connections stands here; what is decided for each request stands in the filter's config.
+//! The config of the cluster extension: the lifetime of hosts, and what happens to their requests.
 
 #[cfg(test)]
 mod tests;
@@ -10,23 +8,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::MAX_CONFIG;
+use crate::{ConfigError, in_range, objects, parse_extension_or_default};
 
 const MAX_IDLE_SECONDS: u64 = 86_400;
 const MAX_PORTS: u64 = 65_535;
 const MAX_WAIT_MILLISECONDS: u64 = 600_000;
 const MAX_HOSTS: u64 = 1_000_000;
 const MAX_HELD: u64 = 1_000_000;
-
-/// Why a config was refused: the key, what was expected, what was found. Trying again does not help.
-#[derive(Debug, thiserror::Error)]
-#[error("cluster config: {key}: {reason}")]
-pub struct UpstreamError {
-    /// The path of the key.
-    pub key: String,
-    /// What was expected and what was found.
-    pub reason: String,
-}
 
 /// What becomes of requests in flight when their sandbox is not served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -43,7 +31,7 @@ pub enum Ending {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Sandgate cluster config")]
-struct RawUpstream {
+struct RawCluster {
     /// How long a port of a sandbox may be unused before its connections are closed and it is forgotten.
     #[schemars(range(min = 1, max = MAX_IDLE_SECONDS))]
     idle_seconds: u64,
@@ -66,6 +54,7 @@ struct RawUpstream {
     /// Whether requests share connections, as with HTTP/2: the filter's connections-per-sandbox does not count them then.
     shares_connections: bool,
     /// Ports that are spoken to with TLS. The first rule that fits decides; without one there is no TLS.
+    #[serde(deserialize_with = "objects")]
     tls: Vec<RawTlsRule>,
 }
 
@@ -93,7 +82,7 @@ struct RawTlsRule {
     server_name: Option<String>,
 }
 
-impl Default for RawUpstream {
+impl Default for RawCluster {
     fn default() -> Self {
         Self {
             idle_seconds: 60,
@@ -144,7 +133,7 @@ impl TlsRule {
 
 /// The checked config of one cluster.
 #[derive(Clone, Debug)]
-pub struct UpstreamConfig {
+pub struct ClusterConfig {
     /// How long a host may be unused.
     pub idle: Duration,
     /// How many hosts one sandbox may have.
@@ -164,32 +153,15 @@ pub struct UpstreamConfig {
     tls: Vec<TlsRule>,
 }
 
-impl UpstreamConfig {
+impl ClusterConfig {
     /// Reads a config. Empty input gives the defaults.
-    pub fn parse(json: &[u8]) -> Result<Self, UpstreamError> {
-        if json.len() > MAX_CONFIG {
-            return Err(top_level(format!("expected at most {MAX_CONFIG} bytes, found {}", json.len())));
-        }
-        if json.trim_ascii().is_empty() {
-            return Self::check(RawUpstream::default());
-        }
-        // A derived struct would also take an array of its fields in order, which nobody means.
-        if json.trim_ascii_start().first() != Some(&b'{') {
-            return Err(top_level("expected an object".to_owned()));
-        }
-        let mut input = serde_json::Deserializer::from_slice(json);
-        let raw: RawUpstream = serde_path_to_error::deserialize(&mut input).map_err(|error| {
-            let path = error.path().to_string();
-            let reason = error.into_inner().to_string();
-            if path == "." { top_level(reason) } else { UpstreamError { key: path, reason } }
-        })?;
-        input.end().map_err(|error| top_level(error.to_string()))?;
-        Self::check(raw)
+    pub fn parse(json: &[u8]) -> Result<Self, ConfigError> {
+        Self::check(parse_extension_or_default(json)?)
     }
 
-    /// The JSON schema of what [`UpstreamConfig::parse`] accepts.
+    /// The JSON schema of what [`ClusterConfig::parse`] accepts.
     pub fn schema() -> serde_json::Value {
-        schemars::schema_for!(RawUpstream).into()
+        schemars::schema_for!(RawCluster).into()
     }
 
     /// How a port of a provider's sandbox is spoken to with TLS, if it is.
@@ -197,7 +169,7 @@ impl UpstreamConfig {
         self.tls.iter().find(|rule| rule.fits(provider, port))
     }
 
-    fn check(raw: RawUpstream) -> Result<Self, UpstreamError> {
+    fn check(raw: RawCluster) -> Result<Self, ConfigError> {
         let idle = in_range("idle-seconds", raw.idle_seconds, MAX_IDLE_SECONDS)?;
         let ports = in_range("max-ports-per-sandbox", raw.max_ports_per_sandbox, MAX_PORTS)?;
         let wait = in_range("max-wait-milliseconds", raw.max_wait_milliseconds, MAX_WAIT_MILLISECONDS)?;
@@ -223,37 +195,18 @@ impl UpstreamConfig {
     }
 }
 
-fn tls_rule(index: usize, raw: RawTlsRule) -> Result<TlsRule, UpstreamError> {
+fn tls_rule(index: usize, raw: RawTlsRule) -> Result<TlsRule, ConfigError> {
     let given = [
         ("provider", raw.provider.as_deref()),
         ("match", Some(raw.socket.as_str())),
         ("server-name", raw.server_name.as_deref()),
     ];
     if let Some((key, _)) = given.iter().find(|(_, value)| *value == Some("")) {
-        return Err(UpstreamError {
-            key: format!("tls[{index}].{key}"),
-            reason: "expected a text, found an empty one".to_owned(),
-        });
+        return Err(ConfigError::new(format!("tls[{index}].{key}"), "expected a text, found an empty one"));
     }
     if raw.ports.contains(&0) {
-        return Err(UpstreamError {
-            key: format!("tls[{index}].ports"),
-            reason: "expected ports from 1 to 65535, found 0".to_owned(),
-        });
+        let reason = "expected ports from 1 to 65535, found 0";
+        return Err(ConfigError::new(format!("tls[{index}].ports"), reason));
     }
     Ok(TlsRule { provider: raw.provider, ports: raw.ports, socket: raw.socket, server_name: raw.server_name })
-}
-
-fn top_level(reason: String) -> UpstreamError {
-    UpstreamError { key: "top level".to_owned(), reason }
-}
-
-fn in_range(key: &str, found: u64, max: u64) -> Result<u64, UpstreamError> {
-    if (1..=max).contains(&found) {
-        return Ok(found);
-    }
-    Err(UpstreamError {
-        key: key.to_owned(),
-        reason: format!("expected a number from 1 to {max}, found {found}"),
-    })
 }
