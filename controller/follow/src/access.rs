@@ -1,7 +1,7 @@
 //! Which cluster, and as whom: the one place where a Kubernetes client is made.
 //!
-//! No text here contains a credential. Errors of the client library are quoted only where they cannot quote a config or
-//! the output of a credential plugin.
+//! No text here contains a credential. Errors of the client library are quoted only where they cannot quote a
+//! config or the output of a credential plugin.
 
 use std::error::Error as StdError;
 use std::path::PathBuf;
@@ -17,8 +17,9 @@ use tokio::time::timeout;
 /// The longest time to open a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Where the credentials come from: the named kubeconfig, if one is named; else those of the pod that this process runs
-/// in; else what `kubectl` would use. A context by name is one of a kubeconfig, so it leaves the pod's out.
+/// Where the credentials come from: the named kubeconfig, if one is named; else those of the pod that this
+/// process runs in; else what `kubectl` would use. A context by name is one of a kubeconfig, so it leaves the
+/// pod's out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The kubeconfig to read.
@@ -54,8 +55,8 @@ fn in_file(path: &Option<PathBuf>) -> String {
 }
 
 impl Access {
-    /// Makes a client from what the files say now. Files are read and plugins run on a blocking thread; `wait` is how
-    /// long that may take.
+    /// Makes a client from what the files say now. Files are read and plugins run on a blocking thread;
+    /// `wait` is how long that may take.
     ///
     /// The client does not retry by itself: who asks decides when to ask again, and says so in its status.
     ///
@@ -113,8 +114,8 @@ fn client(error: &kube::Error) -> String {
     }
 }
 
-/// An error with what caused it, each text once: the outermost alone says next to nothing. `Err` is what is wrong with
-/// the credentials, where that is the cause.
+/// An error with what caused it, each text once: the outermost alone says next to nothing. `Err` is what is
+/// wrong with the credentials, where that is the cause.
 pub fn chain(error: &(dyn StdError + 'static)) -> Result<String, String> {
     let mut text = String::new();
     let mut next = Some(error);

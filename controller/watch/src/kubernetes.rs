@@ -1,59 +1,41 @@
 //! The Kubernetes watch: custom resources of several providers become routes.
 //!
-//! **What is watched.** Each provider's objects, in all namespaces or some, by a label selector or none. Each such
-//! scope has a task of its own with a list and a watch; they share one client, one rate of requests, and one turn to
-//! list. Objects are read one at a time and only the fields that a route needs: a pod template is never more than
-//! bytes passing by.
+//! Each provider's objects are watched in all namespaces or some, with a label selector or none. Each such
+//! scope has its own follower of the list/watch engine (`sandgate-follow`), with a [`RouteSink`] that fills
+//! the table. The followers share one client, one request rate and one turn to list. The engine's
+//! documentation has its guarantees: memory, retries, rewinds, credentials.
 //!
-//! **What the table gets.** A list is a relist of the scope, an event an observation or a delete, each at the version
-//! the API server gave it, the moment it is read. An object that cannot be read loses its route, and only it does.
-//!
-//! **When something fails** the last table serves. What failed is in the status and once in the log; it is tried
-//! again after a wait that grows to half a minute, with jitter, or as long as the server asks. A resource that the
-//! cluster does not know yet is waited for.
+//! A list becomes a relist of the scope, an event an observation or a delete, each at the version that the
+//! API server gave it. An object that cannot be read loses its route; the others keep theirs. When the watch
+//! fails, the last table serves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use sandgate_follow::Access;
+use sandgate_follow::{Access, Api, BoundedLog, Follower, Hooks, StatusCell, Target, Timing, supervise};
 use sandgate_routes::{AddressPolicy, RouteWriter, Scope};
 use tokio::task::JoinSet;
 
 use crate::settings::KubernetesSettings;
 
-mod backoff;
-mod client;
 mod deadlines;
-mod error;
-mod head;
-mod lines;
-mod list;
-mod notes;
 mod probe;
-pub(crate) use sandgate_objects as provider;
-mod scope;
 mod sink;
 mod status;
-mod target;
-mod timing;
 
 #[cfg(test)]
 mod tests;
 
 pub use probe::{Probe, ProbeError, Right, Trouble};
-use provider::Provider;
-pub use status::{KubernetesStatusReader, ListMode, ScopeState, ScopeStatus};
+pub use sandgate_follow::{FollowState as ScopeState, ListMode};
+use sandgate_objects::Provider;
+pub use status::{KubernetesStatusReader, ScopeStatus};
 
-use client::Api;
 use deadlines::Deadlines;
-use notes::Notes;
-use scope::{Hooks, ScopeTask};
-use sink::Sink;
-use status::StatusCell;
-use target::Target;
-use timing::Timing;
+use sink::RouteSink;
+use status::ScopeCell;
 
-/// One provider and where to look for its objects.
+/// One provider, and where its objects are.
 #[derive(Clone)]
 pub struct Watched {
     /// What reads the objects.
@@ -64,31 +46,37 @@ pub struct Watched {
     pub label_selector: String,
 }
 
-/// Keeps a table true to a cluster. A clone is the same source, with the same status, to be run again when its run has
-/// ended; at most one of them runs at a time. Each run begins with a list of every scope.
+/// Keeps a table true to a cluster. A clone is the same source with the same status, to be run again after a
+/// run has ended. At most one of them may run at a time. Each run starts with a list of every scope.
 #[derive(Clone)]
 pub struct KubernetesSource {
     access: Access,
     timing: Timing,
-    writer: RouteWriter,
-    addresses: AddressPolicy,
-    scopes: Vec<ScopeParts>,
+    table: TableAccess,
+    scopes: Vec<WatchedScope>,
     on_status: Arc<dyn Fn() + Send + Sync>,
     on_first_lists: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// What a scope's task is made of, also a second time.
+/// What the sinks of all scopes share.
 #[derive(Clone)]
-struct ScopeParts {
+struct TableAccess {
+    writer: RouteWriter,
+    addresses: AddressPolicy,
+    deadlines: Arc<Deadlines>,
+}
+
+/// What the follower of a scope is made of, also after a panic.
+#[derive(Clone)]
+struct WatchedScope {
     number: usize,
     provider: Arc<dyn Provider>,
-    namespace: Option<String>,
-    selector: String,
-    status: Arc<StatusCell>,
+    target: Target,
+    status: ScopeCell,
 }
 
 impl KubernetesSource {
-    /// Nothing is read or asked before [`run`](Self::run).
+    /// Nothing is read or requested before [`run`](Self::run).
     pub fn new(settings: &KubernetesSettings, writer: RouteWriter) -> Self {
         Self::watching(settings.access(), settings.watched(), writer)
     }
@@ -98,45 +86,35 @@ impl KubernetesSource {
         for Watched { provider, namespaces, label_selector } in watched {
             let all = namespaces.is_empty().then_some(None);
             for namespace in all.into_iter().chain(namespaces.iter().map(Some)) {
-                let resource = provider.resource();
-                let name = format!("{}.{}/{}", resource.plural, resource.group, resource.version);
-                let namespace = namespace.cloned();
-                let status = StatusCell::new(provider.name(), name, namespace.as_deref(), label_selector);
-                scopes.push(ScopeParts {
-                    number: scopes.len(),
-                    provider: Arc::clone(provider),
-                    namespace,
-                    selector: label_selector.clone(),
-                    status: Arc::new(status),
-                });
+                scopes.push(WatchedScope::new(scopes.len(), provider, namespace, label_selector));
             }
         }
         KubernetesSource {
             access,
             timing: Timing::default(),
-            writer,
-            addresses: AddressPolicy::default(),
+            table: TableAccess { writer, addresses: AddressPolicy::default(), deadlines: Arc::default() },
             scopes,
             on_status: Arc::new(|| ()),
             on_first_lists: Arc::new(|| ()),
         }
     }
 
-    /// Routes to the addresses of this policy; without it, to those of the default one.
+    /// Routes only to the addresses that this policy allows. Without it the default policy holds.
     #[must_use]
     pub fn admitting(mut self, addresses: AddressPolicy) -> Self {
-        self.addresses = addresses;
+        self.table.addresses = addresses;
         self
     }
 
-    /// Calls `hook` after changes of the status other than counts and times. It must not block.
+    /// Calls `hook` after each change of the status other than counts and times. It must not block.
     #[must_use]
     pub fn on_status(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_status = Arc::new(hook);
         self
     }
 
-    /// Calls `hook` when the first complete list of every scope is in the table; again if a run ended right then.
+    /// Calls `hook` when the first complete list of every scope is in the table. A later run calls it at its
+    /// start.
     #[must_use]
     pub fn on_first_lists(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
         self.on_first_lists = Arc::new(hook);
@@ -145,61 +123,68 @@ impl KubernetesSource {
 
     /// A view of the status for other threads.
     pub fn status(&self) -> KubernetesStatusReader {
-        KubernetesStatusReader(self.scopes.iter().map(|scope| Arc::clone(&scope.status)).collect())
+        KubernetesStatusReader(self.scopes.iter().map(|scope| scope.status.clone()).collect())
     }
 
-    /// Runs until the future is dropped. Needs a Tokio runtime with time and I/O enabled; files are read on its
-    /// blocking threads.
+    /// Runs until the future is dropped. Needs a Tokio runtime with time and I/O enabled; files are read on
+    /// its blocking threads.
     pub async fn run(self) {
-        let KubernetesSource { access, timing, writer, addresses, scopes, on_status, on_first_lists } = self;
-        let api = Api::new(access, timing);
-        let deadlines = Arc::new(Deadlines::default());
+        let KubernetesSource { access, timing, mut table, scopes, on_status, on_first_lists } = self;
+        // The lists of this run say anew when objects end.
+        table.deadlines = Arc::default();
         for scope in &scopes {
-            // What the status says is of the run before, which did not end well.
-            scope.status.update(|status| status.state = ScopeState::Starting);
+            // An earlier run may have left another state.
+            scope.status.follow.restart();
         }
-        // A scope that has been listed in a run before is not missing.
-        let missing = scopes.iter().filter(|scope| !scope.status.load().listed).count();
+        // A scope that an earlier run has listed is not missing.
+        let missing = scopes.iter().filter(|scope| !scope.status.follow.is_listed()).count();
         if missing == 0 {
             on_first_lists();
         }
         let missing = AtomicUsize::new(missing);
-        let hooks = Arc::new(Hooks {
-            changed: Box::new(move || on_status()),
-            listed: Box::new(move || {
-                if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    on_first_lists();
-                }
-            }),
-        });
-        let start = |tasks: &mut JoinSet<usize>, parts: &ScopeParts| {
-            let task = parts.task(&api, (&writer, &addresses), &deadlines, &hooks);
-            let number = parts.number;
-            tasks.spawn(async move {
-                task.run().await;
-                number
-            })
-        };
-        let mut tasks = JoinSet::new();
-        let mut running: Vec<_> = scopes.iter().map(|parts| start(&mut tasks, parts).id()).collect();
-        let watching = async {
-            while let Some(ended) = tasks.join_next().await {
-                // Tasks do not end: one of them panicked, which the panic hook has logged. It begins anew.
-                let Err(ended) = ended else { continue };
-                let Some(at) = running.iter().position(|id| *id == ended.id()) else { continue };
-                tracing::error!("the watch of {} broke off and begins anew", scopes[at].name());
-                tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                running[at] = start(&mut tasks, &scopes[at]).id();
+        let first_list = Arc::new(move || {
+            if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
+                on_first_lists();
             }
-        };
-        tokio::join!(watching, deadlines.run(&writer));
+        });
+        let hooks = Hooks { changed: on_status, first_list };
+        let api = Api::new(access, timing);
+        let mut followers = JoinSet::new();
+        for scope in scopes {
+            let (api, table, hooks) = (Arc::clone(&api), table.clone(), hooks.clone());
+            followers.spawn(async move {
+                supervise(&scope.name(), || scope.follower(&api, &table, &hooks)).await;
+            });
+        }
+        tokio::join!(followers.join_all(), table.deadlines.run(&table.writer));
     }
 }
 
-impl ScopeParts {
+impl WatchedScope {
+    fn new(number: usize, provider: &Arc<dyn Provider>, namespace: Option<&String>, selector: &str) -> Self {
+        let resource = provider.resource();
+        let target = Target {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            plural: resource.plural.clone(),
+            namespace: namespace.cloned(),
+            selector: selector.to_owned(),
+        };
+        let status = ScopeCell {
+            provider: provider.name().into(),
+            resource: target.to_string().into(),
+            namespace: namespace.map(|namespace| namespace.as_str().into()),
+            selector: selector.into(),
+            outside: Arc::new(AtomicU64::new(0)),
+            follow: Arc::new(StatusCell::default()),
+        };
+        WatchedScope { number, provider: Arc::clone(provider), target, status }
+    }
+
+    /// The name in the log.
     fn name(&self) -> String {
         let mut name = format!("kubernetes {}", self.provider.name());
-        for part in [self.namespace.as_deref().unwrap_or_default(), &self.selector] {
+        for part in [self.target.namespace.as_deref().unwrap_or_default(), &self.target.selector] {
             if !part.is_empty() {
                 name.push(' ');
                 name.push_str(part);
@@ -208,29 +193,23 @@ impl ScopeParts {
         name
     }
 
-    fn task(
-        &self,
-        api: &Arc<Api>,
-        (writer, addresses): (&RouteWriter, &AddressPolicy),
-        deadlines: &Arc<Deadlines>,
-        hooks: &Arc<Hooks>,
-    ) -> ScopeTask {
-        let namespace = self.namespace.as_deref();
-        let sink = Sink {
+    fn follower(&self, api: &Arc<Api>, table: &TableAccess, hooks: &Hooks) -> Follower<RouteSink> {
+        let Target { namespace, selector, .. } = &self.target;
+        let sink = RouteSink {
             provider: Arc::clone(&self.provider),
-            writer: writer.clone(),
-            reader: writer.reader(),
-            addresses: addresses.clone(),
-            scope: Scope::new(self.provider.name(), namespace, &self.selector),
-            deadlines: Arc::clone(deadlines),
-            status: Arc::clone(&self.status),
-            notes: Notes::new(self.name()),
+            writer: table.writer.clone(),
+            reader: table.writer.reader(),
+            addresses: table.addresses.clone(),
+            scope: Scope::new(self.provider.name(), namespace.as_deref(), selector),
+            deadlines: Arc::clone(&table.deadlines),
+            log: BoundedLog::new(self.name()),
+            outside: Arc::clone(&self.status.outside),
             number: self.number,
             list: 0,
-            objects: 0,
+            relist: None,
             held_back: 0,
         };
-        let target = Target::new(&*self.provider, namespace, &self.selector);
-        ScopeTask::new(Arc::clone(api), target, sink, Arc::clone(hooks))
+        let reporting = (self.name(), Arc::clone(&self.status.follow));
+        Follower::new(Arc::clone(api), self.target.clone(), sink, reporting, hooks.clone())
     }
 }

@@ -2,7 +2,7 @@
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId, panics};
 use sandgate_routes::State;
-use sandgate_watch::{Gateway, KubernetesStatusReader, ScopeStatus};
+use sandgate_watch::{Gateway, KubernetesStatusReader};
 
 use super::counter::Counter;
 use super::pushes::PushMetrics;
@@ -118,7 +118,7 @@ impl KubernetesGauges {
         // The scope heard of longest ago; one never heard of is as old as the clock.
         let age = scopes.iter().map(|scope| scope.contact_age().as_secs()).max().unwrap_or_default();
         for (gauge, value) in [
-            (self.up, u64::from(thread_up && scopes.iter().all(ScopeStatus::is_up))),
+            (self.up, u64::from(thread_up && scopes.iter().all(|scope| scope.is_up()))),
             (self.objects, scopes.iter().map(|scope| scope.objects).sum()),
             (self.unreadable, scopes.iter().map(|scope| scope.unreadable).sum()),
             (self.contact_age, age),

@@ -1,11 +1,12 @@
 //! Objects that end at a time written in the object, without an event.
 //!
-//! There is at most one entry for each object. An event or a list replaces or removes it, and a complete list removes
-//! the entries of the objects that it does not name. So there are never more entries than live objects.
+//! There is at most one entry for each object. An event or a list replaces or removes it, and a complete list
+//! removes the entries of the objects that it does not name. So there are never more entries than live
+//! objects.
 //!
-//! The times are wall-clock times. The clock can be set while the gateway runs, so it is read at least every second. An
-//! object that is due is expired at exactly the version that named the time: the table ignores the expiry if it knows a
-//! newer version.
+//! The times are wall-clock times. The clock can be set while the gateway runs, so it is read at least every
+//! second. An object that is due is expired at exactly the version that named the time: the table ignores the
+//! expiry if it knows a newer version.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -41,8 +42,8 @@ struct Entry {
 }
 
 impl Deadlines {
-    /// Expires the object at `at`, unless an event or a list replaces the entry. `scope` and `list` are the number of the
-    /// scope that saw the object and of its latest list.
+    /// Expires the object at `at`, unless an event or a list replaces the entry. `scope` and `list` are the
+    /// number of the scope that saw the object and of its latest list.
     pub(super) fn set(&self, key: &ObjectKey, version: Version, at: SystemTime, scope: usize, list: u64) {
         let mut inner = self.inner.lock();
         inner.remove(key);
@@ -65,8 +66,8 @@ impl Deadlines {
         }
     }
 
-    /// Removes the entries of a scope that are older than its list number `list`: that complete list did not name their
-    /// objects.
+    /// Removes the entries of a scope that are older than its list number `list`: that complete list did not
+    /// name their objects.
     pub(super) fn keep_listed(&self, scope: usize, list: u64) {
         let mut inner = self.inner.lock();
         let Inner { by_time, by_key, .. } = &mut *inner;
@@ -87,7 +88,9 @@ impl Deadlines {
                 let outcome = writer.expire(&key, &version);
                 tracing::debug!("{key} is due at version {version}: {outcome:?}");
             }
-            let wait = self.next().map_or(CLOCK_CHECK, |at| at.duration_since(now).unwrap_or_default().min(CLOCK_CHECK));
+            let wait = self
+                .next()
+                .map_or(CLOCK_CHECK, |at| at.duration_since(now).unwrap_or_default().min(CLOCK_CHECK));
             // Either way the next step is to look what is due.
             let _ = timeout(wait, self.changed.notified()).await;
         }

@@ -1,25 +1,16 @@
-//! Questions to an API server about what a gateway needs of it, by the gateway's own client: same config, same
-//! credentials, same rate. Nothing is changed: a review is a question that the server stores nowhere.
+//! Asks an API server for what a gateway needs of it, with the gateway's own client: same config, same
+//! credentials, same rate. Nothing is changed: the server does not store a review.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Limited};
-use sandgate_follow::Access;
+use sandgate_follow::{Access, Api, Failure, Timing, describe_json_error, shorten};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use std::sync::Arc;
-use tokio::time::timeout;
 
-use super::client::Api;
-use super::error::{Failure, shorten};
-use super::head::category;
-use super::provider::Resource;
-use super::timing::Timing;
 use crate::settings::KubernetesSettings;
-
-/// The most that is read of an answer. Discovery of one group is a few KiB.
-const MAX_ANSWER: usize = 4 << 20;
+use sandgate_objects::Resource;
 
 /// Asks an API server.
 pub struct Probe {
@@ -27,32 +18,32 @@ pub struct Probe {
     api: Arc<Api>,
 }
 
-/// Why there was no answer.
+/// Why there was no answer. A retry may help with every kind but `Config`, which needs other files.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct ProbeError {
     /// What kind of trouble it is.
     pub trouble: Trouble,
-    /// What happened, in words. Contains no credential.
+    /// What happened. Contains no credential.
     pub text: String,
 }
 
-/// What kind of trouble a question met.
+/// The kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// No client could be made: kubeconfig, certificates, credential plugin.
     Config,
     /// The server cannot be reached, or does not answer.
     Unreachable,
-    /// The server's certificate is not one that the config trusts.
+    /// The config does not trust the server's certificate.
     Certificate,
     /// The server does not accept the credentials (401).
     Credentials,
-    /// The server knows us and refuses (403).
+    /// The server accepts the credentials and refuses the request (403).
     Forbidden,
-    /// The server does not know what was asked for (404).
+    /// The server does not know the resource (404).
     Absent,
-    /// The server asks to come back later (429, 503).
+    /// The server asks for a retry later (429, 503).
     Busy,
     /// Anything else.
     Other,
@@ -63,7 +54,7 @@ pub enum Trouble {
 pub struct Right {
     /// It is.
     pub allowed: bool,
-    /// What the server says about it, if anything.
+    /// The reason that the server gives, if any.
     pub reason: String,
 }
 
@@ -145,17 +136,17 @@ struct ServedResource {
 }
 
 impl Probe {
-    /// Nothing is read or asked yet. An answer may take as long as `wait`.
+    /// Nothing is read or requested yet. An answer may take as long as `wait`.
     pub fn new(settings: &KubernetesSettings, wait: Duration) -> Self {
         let access = settings.access();
         let timing = Timing { response: wait, list_silence: wait, ..Timing::default() };
         Probe { api: Api::new(access.clone(), timing), access }
     }
 
-    /// Where the API server is, by the config that a gateway would use.
+    /// The URL of the API server, from the config that a gateway would use.
     ///
     /// # Errors
-    /// Where there is no such config.
+    /// If there is no such config.
     pub async fn server(&self) -> Result<String, ProbeError> {
         let config = self.access.config().await.map_err(Failure::from)?;
         Ok(config.cluster_url.to_string().trim_end_matches('/').to_owned())
@@ -164,13 +155,13 @@ impl Probe {
     /// The API server's version, as in `v1.34.1`.
     ///
     /// # Errors
-    /// Here and below: where there is no answer that can be read. Asking again may help.
+    /// Here and below: if there is no answer, or none that can be read. A retry may help.
     pub async fn version(&self) -> Result<String, ProbeError> {
         let version: ServerVersion = self.get("/version").await?;
         Ok(shorten(&version.git_version))
     }
 
-    /// Who the API server takes us for.
+    /// The user that the API server sees in our credentials.
     pub async fn user(&self) -> Result<String, ProbeError> {
         let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
         let review: UserReview =
@@ -216,7 +207,7 @@ impl Probe {
         for version in group.versions {
             let (GroupVersion::Named { version } | GroupVersion::Plain(version)) = version;
             let list: ResourceList = match self.get(&format!("{root}/{version}")).await {
-                // Taken away since the question before.
+                // Removed since the group was read.
                 Err(ProbeError { trouble: Trouble::Absent, .. }) => continue,
                 list => list?,
             };
@@ -228,20 +219,17 @@ impl Probe {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ProbeError> {
-        self.read(path, self.api.get(path).await?.body).await
+        read(path, &self.api.get(path).await?)
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &serde_json::Value) -> Result<T, ProbeError> {
-        self.read(path, self.api.post(path, body.to_string().into_bytes()).await?.body).await
+        read(path, &self.api.post(path, body.to_string().into_bytes()).await?)
     }
+}
 
-    async fn read<T: DeserializeOwned>(&self, path: &str, body: kube::client::Body) -> Result<T, ProbeError> {
-        let wait = self.api.timing.response;
-        let body = timeout(wait, Limited::new(body, MAX_ANSWER).collect()).await;
-        let body = body.map_err(|_| Failure::Silent(wait))?.map_err(|error| Failure::broken(&*error))?;
-        serde_json::from_slice(&body.to_bytes()).map_err(|error| {
-            let text = format!("the answer to {path} is {}", category(&error));
-            ProbeError { trouble: Trouble::Other, text }
-        })
-    }
+fn read<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, ProbeError> {
+    serde_json::from_slice(body).map_err(|error| {
+        let text = format!("the answer to {path} is {}", describe_json_error(&error));
+        ProbeError { trouble: Trouble::Other, text }
+    })
 }

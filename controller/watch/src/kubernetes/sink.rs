@@ -1,154 +1,161 @@
-//! From an object to the table.
+//! The sink that fills the route table.
 //!
-//! An object that its provider cannot read, or that the table cannot take, is **deleted at its version**: an older
-//! route of it may lead to the wrong place, and nobody can tell. It is counted and named; the others go on. It comes
-//! back with its next readable version.
+//! An object that its provider cannot read, or that the table refuses, is **deleted at its version**: an
+//! older route of it may lead to the wrong place by now. Other objects are not affected. Its next readable
+//! version is routed again.
 //!
-//! An address outside the pod ranges, or none at all, is taken away, counted and named: the object is known and not routed
-//! to. What is pushed fares the same (see `peer::serve`).
+//! An address that the policy refuses, or that is not the address of one machine, is removed from the
+//! observation and counted: the object is known and gets no traffic. A pushed object is treated alike (see
+//! `peer::serve`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use sandgate_follow::{BoundedLog, Committed, Head, Rejected, Sink};
 use sandgate_routes::{
-    Capability, Fate, Invalid, Outcome, Relist, RouteReader, RouteWriter, Scope, Version, verdict,
+    AddressPolicy, Capability, Fate, Invalid, ObjectKey, Outcome, Relist, RouteReader, RouteWriter, Scope,
+    Version, verdict,
 };
 
 use super::deadlines::Deadlines;
-use super::error::shorten;
-use super::head::Head;
-use super::notes::Notes;
-use super::provider::{Projection, Provider};
-use super::status::StatusCell;
-use sandgate_routes::AddressPolicy;
+use sandgate_objects::{Projection, Provider};
 
-pub(super) struct Sink {
+/// Fills the table with the routes of one scope.
+pub(super) struct RouteSink {
     pub(super) provider: Arc<dyn Provider>,
     pub(super) writer: RouteWriter,
     pub(super) reader: RouteReader,
     pub(super) addresses: AddressPolicy,
     pub(super) scope: Scope,
     pub(super) deadlines: Arc<Deadlines>,
-    pub(super) status: Arc<StatusCell>,
-    pub(super) notes: Notes,
-    /// The scope's number, and that of its last list.
+    pub(super) log: BoundedLog,
+    /// Observations without a usable address, counted.
+    pub(super) outside: Arc<AtomicU64>,
+    /// The number of the scope, and of its latest list.
     pub(super) number: usize,
     pub(super) list: u64,
-    /// The API server has so many objects.
-    pub(super) objects: u64,
-    /// Objects of the list that the table refused for a newer version of which it has only a tombstone.
+    /// The list under way.
+    pub(super) relist: Option<Relist>,
+    /// Objects of the latest list that the table refused because it has a tombstone of a newer version.
     pub(super) held_back: u64,
 }
 
-impl Sink {
-    /// An object of an event.
-    pub(super) fn apply(&mut self, head: &Head, object: &[u8]) {
-        self.take(head, object, None);
+impl Sink for RouteSink {
+    type Object = Projection;
+
+    fn decode(&self, object: &[u8]) -> Result<(Version, Projection), Rejected> {
+        let projection = self.provider.project(object, SystemTime::now()).map_err(|why| rejected(&why))?;
+        Ok((projection.observation.version.clone(), projection))
     }
 
-    /// An object of a list.
-    pub(super) fn observe(&mut self, relist: &mut Relist, head: &Head, object: &[u8]) {
-        self.take(head, object, Some(relist));
+    fn begin(&mut self) {
+        self.list += 1;
+        self.held_back = 0;
+        // The version is known at the end of the list: see `commit`.
+        let version = Version::from(NonZeroU64::MIN);
+        self.relist = Some(self.writer.begin_relist(self.scope.clone(), version));
     }
 
-    fn take(&mut self, head: &Head, object: &[u8], relist: Option<&mut Relist>) {
-        let Some(version) = &head.version else {
-            return self.refuse(head, "metadata.resourceVersion: expected a positive decimal number");
-        };
-        // A panic of a provider is a bug of ours; it must not end the watch of all other objects.
-        let projected = catch_unwind(AssertUnwindSafe(|| self.provider.project(object, SystemTime::now())));
-        let Projection { mut observation, is_nowhere, dead_at } = match projected {
-            Ok(Ok(projection)) => projection,
-            Ok(Err(why)) => return self.refuse(head, &why.to_string()),
-            Err(_) => return self.refuse(head, "internal error"),
-        };
-        // What is deleted by its head must be what was applied.
-        observation.key.clone_from(&head.key);
-        observation.version.clone_from(version);
+    fn apply(&mut self, projection: Projection) -> Result<(), Rejected> {
+        let Projection { mut observation, is_nowhere, dead_at } = projection;
+        let (key, version) = (observation.key.clone(), observation.version.clone());
         let kept = verdict(observation.state, Capability::default()).fate == Fate::Keep;
         let refused = match self.addresses.screen(&mut observation) {
             Some(refused) => Some(refused.to_string()),
             None => is_nowhere.then(|| "its address is not that of one machine".to_owned()),
         };
         if kept && let Some(refused) = refused {
-            self.status.outside();
-            self.notes.warn(&format!("{} is not routed to: {refused}", head.key));
+            self.outside.fetch_add(1, Ordering::Relaxed);
+            self.log.warn(&format!("{key} is not routed to: {refused}"));
         }
-        let id = (relist.is_some() && kept).then(|| observation.id.clone());
-        let outcome = match relist {
+        let listed_id = (self.relist.is_some() && kept).then(|| observation.id.clone());
+        let uid = Some(observation.uid.clone()).filter(|uid| !uid.is_empty());
+        let outcome = match &mut self.relist {
             Some(relist) => relist.observe(observation),
             None => self.writer.apply_in(&self.scope, observation),
         };
+        let mut applied = Ok(());
         match &outcome {
-            Outcome::Invalid(Invalid::Full) => self.unreadable(head, "the table is full"),
-            Outcome::Invalid(why) => return self.refuse(head, &why.to_string()),
+            // Not deleted: a tombstone would keep the object out when there is room again.
+            Outcome::Invalid(Invalid::Full) => applied = Err(rejected(&"the table is full")),
+            Outcome::Invalid(why) => {
+                self.delete(&key, uid.as_deref(), Some(version));
+                return Err(rejected(why));
+            }
             Outcome::Takeover { displaced } => {
-                self.notes.warn(&format!(
-                    "{} has the ID of {displaced} and comes before it: {displaced} is not served any more",
-                    head.key
+                self.log.warn(&format!(
+                    "{key} has the ID of {displaced} and comes before it: {displaced} is not served any more"
                 ));
             }
             Outcome::Displaced { by: Some(by) } => {
-                self.notes
-                    .warn(&format!("{} is not served: {by} has the same ID and comes before it", head.key));
+                self.log.warn(&format!("{key} is not served: {by} has the same ID and comes before it"));
             }
             Outcome::Displaced { by: None } => {
-                self.notes.warn(&format!(
-                    "{} is not served yet: its ID is kept for the namespace of the sandbox that had it last",
-                    head.key
+                self.log.warn(&format!(
+                    "{key} is not served yet: its ID is kept for the namespace of the sandbox that had it last"
                 ));
             }
             Outcome::Ambiguous { other } => {
-                self.notes.warn(&format!("{} and {other} claim one ID: neither is served", head.key));
+                self.log.warn(&format!("{key} and {other} claim one ID: neither is served"));
             }
-            // Most are served, which takes no lock to see. One that lives and is not is displaced, not held back.
-            Outcome::Stale if id.is_some_and(|id| !self.serves(&id, head)) => {
-                self.held_back += u64::from(!self.writer.is_live(&head.key));
+            // Most stale objects are served, which is seen without a lock. An object that lives and is not
+            // served is displaced, not held back.
+            Outcome::Stale if listed_id.is_some_and(|id| !self.serves(&id, &key)) => {
+                self.held_back += u64::from(!self.writer.is_live(&key));
             }
             _ => {}
         }
         match dead_at {
-            Some(at) if kept => self.deadlines.set(&head.key, version.clone(), at, self.number, self.list),
-            _ => self.deadlines.clear(&head.key),
+            Some(at) if kept => self.deadlines.set(&key, version, at, self.number, self.list),
+            _ => self.deadlines.clear(&key),
         }
+        applied
     }
 
-    fn serves(&self, id: &str, head: &Head) -> bool {
-        self.reader.pin().get(id).is_some_and(|route| route.key() == head.key)
+    fn deleted(&mut self, head: &Head) -> Result<(), Rejected> {
+        let key = ObjectKey::new(self.provider.name(), &head.namespace, &head.name)
+            .map_err(|why| rejected(&why))?;
+        self.delete(&key, head.uid.as_deref(), head.version.clone());
+        Ok(())
     }
 
-    /// The object is gone, or not of this scope any more.
-    pub(super) fn delete(&mut self, head: &Head) {
-        self.deadlines.clear(&head.key);
-        self.writer.delete_in(&self.scope, &head.key, head.uid.as_deref(), head.version.clone());
-    }
-
-    /// The watch has told everything up to a version.
-    pub(super) fn reached(&self, version: &Version) {
+    fn reached(&mut self, version: &Version) {
         self.writer.reached(&self.scope, version);
     }
 
-    /// An object that cannot be read.
-    fn refuse(&mut self, head: &Head, why: &str) {
-        self.delete(head);
-        self.unreadable(head, why);
+    fn commit(&mut self, version: &Version) -> Committed {
+        let summary = self.relist.take().map(|relist| relist.commit_at(version.clone()));
+        self.deadlines.keep_listed(self.number, self.list);
+        Committed { deleted: summary.map_or(0, |summary| summary.deleted), held_back: self.held_back }
     }
 
-    fn unreadable(&mut self, head: &Head, why: &str) {
-        let what = format!("{}/{}: {}", head.key.namespace(), head.key.name(), shorten(why));
-        self.nameless(&what);
+    fn abandon(&mut self) {
+        self.relist = None;
     }
 
-    /// An object that cannot even be named.
-    pub(super) fn nameless(&mut self, what: &str) {
-        self.status.unreadable(what);
-        self.notes.warn(&format!("cannot read an object, which has no route now: {what}"));
+    fn rewind(&mut self, version: &Version) -> u64 {
+        let dropped = self.writer.forget_after(&self.scope, version, |key| self.deadlines.clear(key));
+        self.log.error(&format!(
+            "{dropped} routes that are newer than version {version} are taken away; they are served again when their \
+             objects change, after the lifetime of tombstones at the latest, or when this gateway is restarted"
+        ));
+        dropped as u64
+    }
+}
+
+impl RouteSink {
+    fn serves(&self, id: &str, key: &ObjectKey) -> bool {
+        self.reader.pin().get(id).is_some_and(|route| route.key() == *key)
     }
 
-    /// Takes away every route of the scope that is newer than `version`: the API server lost the time it is of, so
-    /// nobody will ever tell what became of it. Says how many there were.
-    pub(super) fn forget_after(&self, version: &Version) -> usize {
-        self.writer.forget_after(&self.scope, version, |key| self.deadlines.clear(key))
+    fn delete(&self, key: &ObjectKey, uid: Option<&str>, version: Option<Version>) {
+        self.deadlines.clear(key);
+        self.writer.delete_in(&self.scope, key, uid, version);
     }
+}
+
+fn rejected(why: &impl ToString) -> Rejected {
+    Rejected(why.to_string())
 }

@@ -1,7 +1,5 @@
-//! What a real API server does not do on cue: a scripted one, on a real socket, through the real client.
+//! The watch with a scripted API server.
 
-mod failures;
 mod lists;
 mod planes;
-mod server;
 mod source;

@@ -1,86 +1,20 @@
-//! Lists: streamed, paged, and what is made of their objects.
+//! What becomes of the objects of lists and events in the table.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sandgate_follow::testing::{
+    Answer, Server, Step, added, complete, deleted, event, eventually, object, page, timing,
+};
 use serde_json::json;
 
-use super::server::{Answer, Server, Step, eventually};
-use super::source::{Running, added, complete, deleted, event, object, page, timing};
-use crate::kubernetes::ListMode;
+use super::source::Running;
 
 const STREAMED: &[&str] = &["sendInitialEvents=true"];
-const WATCH: &[&str] = &["watch=true&resourceVersion="];
-const PAGE: &[&str] = &["limit=500"];
-const PROBE: &[&str] = &["limit=1 "];
-
-#[tokio::test]
-async fn a_streamed_list_goes_on_as_a_watch() {
-    let server = Server::start().await;
-    let list = [added("a", 3), added("b", 2), complete(5), added("c", 6), deleted("b", 7)];
-    server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
-    let running = Running::start(&server);
-    running.until_table_is(&["a@3", "c@6"]).await;
-    let scope = running.scope();
-    assert_eq!((scope.mode, scope.lists, scope.objects, scope.events), (Some(ListMode::Streaming), 1, 2, 2));
-    assert!(scope.is_up());
-    assert_eq!(running.first_lists(), 1);
-    assert_eq!(server.requests("GET").len(), 1);
-    assert!(server.requests("GET")[0].contains("authorization: Bearer first"));
-}
-
-#[tokio::test]
-async fn a_server_without_streamed_lists_is_listed_in_pages() {
-    for code in [400, 422] {
-        let server = Server::start().await;
-        server.on(STREAMED, Answer::refusal(code, "sendInitialEvents is forbidden"));
-        server.on(&["continue=more"], Answer::body(page(5, &[object("b", 2)], "")));
-        server.on(PAGE, Answer::body(page(5, &[object("a", 3)], "more")));
-        server.on(&["resourceVersion=5"], Answer::lines(&[added("c", 6)]).then(Step::Hold));
-        let running = Running::start(&server);
-        running.until_table_is(&["a@3", "b@2", "c@6"]).await;
-        assert_eq!(running.scope().mode, Some(ListMode::Paged));
-    }
-}
-
-#[tokio::test]
-async fn a_streamed_list_without_an_end_is_not_taken_for_complete() {
-    let server = Server::start().await;
-    server.on(STREAMED, Answer::lines(&[added("a", 3)]));
-    server.on(PAGE, Answer::body(page(5, &[object("b", 4)], "")));
-    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
-    let running = Running::start(&server);
-    running.until_watching().await;
-    assert_eq!(running.table(), ["b@4"], "what the complete list does not name is gone");
-    assert_eq!((running.scope().mode, running.first_lists()), (Some(ListMode::Paged), 1));
-}
-
-#[tokio::test]
-async fn a_token_of_the_next_page_that_expired_begins_the_list_anew() {
-    let server = Server::start().await;
-    server.on(STREAMED, Answer::refusal(422, "no"));
-    server.on(&["continue=old"], Answer::refusal(410, "The provided continue parameter is too old"));
-    server.on(PAGE, Answer::body(page(5, &[object("a", 3)], "old")));
-    server.on(STREAMED, Answer::lines(&[added("b", 8), complete(9)]).then(Step::Hold));
-    let running = Running::start(&server);
-    running.until_table_is(&["b@8"]).await;
-    assert_eq!(running.first_lists(), 1);
-}
-
-#[tokio::test]
-async fn a_page_that_is_too_large_is_asked_for_in_smaller_ones() {
-    let server = Server::start().await;
-    server.on(STREAMED, Answer::refusal(422, "no"));
-    server.on(PAGE, Answer::body(" ".repeat(5000)));
-    server.on(&["limit=125"], Answer::body(page(5, &[object("a", 3)], "")));
-    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
-    let timing = crate::kubernetes::timing::Timing { max_page: 4096, ..timing() };
-    let running = Running::with(&server, timing, &[]);
-    running.until_table_is(&["a@3"]).await;
-}
+const CURRENT: &[&str] = &["limit=1 "];
 
 #[tokio::test]
 async fn an_object_that_cannot_be_read_loses_its_route_and_only_it_does() {
-    let server = Server::start().await;
+    let server = Server::start();
     let mut bad = object("bad", 6);
     bad["ip"] = json!("nowhere");
     let mut worse = object("worse", 7);
@@ -112,21 +46,8 @@ async fn an_object_that_cannot_be_read_loses_its_route_and_only_it_does() {
 }
 
 #[tokio::test]
-async fn an_object_of_a_page_that_cannot_be_read_does_not_spoil_the_page() {
-    let server = Server::start().await;
-    server.on(STREAMED, Answer::refusal(422, "no"));
-    let mut bad = object("bad", 2);
-    bad["ip"] = json!({});
-    server.on(PAGE, Answer::body(page(5, &[bad, json!(7), object("good", 3)], "")));
-    server.on(WATCH, Answer::lines(&[]).then(Step::Hold));
-    let running = Running::start(&server);
-    running.until_table_is(&["good@3"]).await;
-    assert_eq!(running.scope().unreadable, 2);
-}
-
-#[tokio::test]
 async fn every_scope_must_be_listed_before_the_source_is_complete() {
-    let server = Server::start().await;
+    let server = Server::start();
     server.on(&["namespaces/x/"], Answer::lines(&[added("a", 3), complete(5)]).then(Step::Hold));
     let running = Running::with(&server, timing(), &["x", "y"]);
     eventually("one scope is listed", || running.status.scopes().iter().any(|s| s.listed).then_some(()))
@@ -139,7 +60,7 @@ async fn every_scope_must_be_listed_before_the_source_is_complete() {
 
 #[tokio::test]
 async fn a_moment_the_object_named_ends_its_route() {
-    let server = Server::start().await;
+    let server = Server::start();
     let soon = SystemTime::now() + Duration::from_millis(400);
     let mut ends = object("ends", 3);
     ends["until"] = json!(u64::try_from(soon.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap());
@@ -154,7 +75,7 @@ async fn a_moment_the_object_named_ends_its_route() {
 
 #[tokio::test]
 async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_later() {
-    let server = Server::start().await;
+    let server = Server::start();
     let before = [
         added("old", 3),
         added("undone", 4),
@@ -166,7 +87,7 @@ async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_l
     let running = Running::start(&server);
     running.until_table_is(&["new@91", "old@3", "undone@90"]).await;
     // The server comes back from a backup taken at version 10.
-    server.on(PROBE, Answer::body(page(12, &[], "")));
+    server.on(CURRENT, Answer::body(page(12, &[], "")));
     server.on(STREAMED, Answer::lines(&[added("old", 3), added("undone", 4), complete(12)]).then(Step::Hold));
     server.release();
     running.until_table_is(&["old@3"]).await;
@@ -186,13 +107,13 @@ async fn versions_that_go_back_take_the_undone_routes_away_and_bring_them_back_l
 
 #[tokio::test]
 async fn an_object_that_a_backup_brought_back_is_served_after_its_tombstone() {
-    let server = Server::start().await;
+    let server = Server::start();
     let before = [added("x", 50), added("old", 3), complete(60), deleted("x", 80)];
     server.on(STREAMED, Answer::lines(&before).then(Step::Hold).then(Step::Cut));
     let running = Running::start(&server);
     running.until_table_is(&["old@3"]).await;
     // The server comes back from a backup that was taken before the delete.
-    server.on(PROBE, Answer::body(page(60, &[], "")));
+    server.on(CURRENT, Answer::body(page(60, &[], "")));
     let list = [added("old", 3), added("x", 50), complete(60)];
     server.on(STREAMED, Answer::lines(&list).then(Step::Hold));
     server.release();
@@ -211,7 +132,7 @@ async fn an_object_that_a_backup_brought_back_is_served_after_its_tombstone() {
 
 #[tokio::test]
 async fn a_displaced_object_is_not_held_back() {
-    let server = Server::start().await;
+    let server = Server::start();
     let mut rival = object("rival", 4);
     rival["id"] = json!("a");
     let objects = [added("a", 3), event("ADDED", &rival)];
@@ -223,7 +144,7 @@ async fn a_displaced_object_is_not_held_back() {
     assert_eq!(running.reader.counts().displaced, 1);
     // The rewind, and a list after it.
     for _ in 0..2 {
-        server.on(PROBE, Answer::body(page(12, &[], "")));
+        server.on(CURRENT, Answer::body(page(12, &[], "")));
     }
     server.on(STREAMED, list(12).then(Step::Cut));
     server.on(&["resourceVersion=12&"], Answer::refusal(410, "too old"));

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use sandgate_follow::testing::{Answer, Server, Step, complete, event, eventually, timing};
 use sandgate_routes::RouteReader;
 use serde_json::{Value, json};
 
-use super::server::{Answer, Server, Step, eventually};
-use super::source::{Running, complete, event, timing};
+use super::source::Running;
 use crate::ProviderConfig;
 use crate::kubernetes::Watched;
 use crate::peer::tests::fixture::Plane;
@@ -92,7 +92,7 @@ async fn what_cannot_be_a_route_leaves_no_old_route_serving_on_any_plane() {
         assert_eq!(answer.body.contains("error"), !known, "{field} {value}");
     }
 
-    let server = Server::start().await;
+    let server = Server::start();
     let mut lines: Vec<String> = good.iter().map(|message| event("ADDED", &object(message))).collect();
     lines.push(complete(5));
     lines.extend(bad.iter().map(|message| event("MODIFIED", &object(message))));

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sandgate_follow::Access;
+use sandgate_follow::Timing;
+use sandgate_follow::testing::{Server, eventually, timing};
 use sandgate_routes::{Clash, Clock, Limits, ObjectKey, Observation, Route, RouteReader, RouteTable, State};
 use serde::Deserialize;
-use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::server::{Server, eventually};
-use crate::kubernetes::provider::{Projection, Provider, Resource, Unreadable};
-use crate::kubernetes::timing::Timing;
 use crate::kubernetes::{KubernetesSource, KubernetesStatusReader, ScopeStatus, Watched};
+use sandgate_objects::{Projection, Provider, Resource, Unreadable};
 
 /// Reads `ip`, `id` and `until`, and nothing where `ip` is not an address.
 struct Boxes(Resource);
@@ -36,9 +34,12 @@ impl Provider for Boxes {
             until: Option<u64>,
         }
         #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
         struct Metadata {
             name: String,
+            namespace: String,
             uid: String,
+            resource_version: String,
         }
         let object: Object =
             serde_json::from_slice(object).map_err(|error| Unreadable::new("object", error.to_string()))?;
@@ -46,12 +47,12 @@ impl Provider for Boxes {
         let ip = object.ip.parse().map_err(|_| Unreadable::new("ip", "expected an address"))?;
         Ok(Projection {
             observation: Observation {
-                key: ObjectKey::new("boxes", "n", &object.metadata.name).unwrap(),
+                key: ObjectKey::new("boxes", &object.metadata.namespace, &object.metadata.name).unwrap(),
                 id: object.id.unwrap_or(object.metadata.name),
                 uid: object.metadata.uid,
                 owner: String::new(),
                 state: State::Running,
-                version: "1".parse().unwrap(),
+                version: object.metadata.resource_version.parse().unwrap(),
                 ip: Some(ip),
                 token: None,
                 require_traffic_auth: false,
@@ -74,21 +75,6 @@ pub(super) struct Running {
     task: JoinHandle<()>,
 }
 
-pub(super) fn timing() -> Timing {
-    Timing {
-        response: Duration::from_secs(5),
-        list_silence: Duration::from_secs(5),
-        watch_silence: Duration::from_secs(5),
-        watch_at_least: Duration::ZERO,
-        retry: Duration::from_millis(5),
-        retry_cap: Duration::from_millis(20),
-        absent_cap: Duration::from_millis(20),
-        between_requests: Duration::from_millis(1),
-        held_back: Duration::from_millis(20),
-        ..Timing::default()
-    }
-}
-
 impl Running {
     pub(super) fn start(server: &Server) -> Self {
         Self::with(server, timing(), &[])
@@ -108,8 +94,7 @@ impl Running {
     pub(super) fn watching(server: &Server, timing: Timing, watched: Watched) -> Self {
         let clock = Clock::manual();
         let (writer, reader) = RouteTable::with_clock(Limits::default(), clock.clone());
-        let access = Access { kubeconfig: Some(server.kubeconfig()), context: None };
-        let mut source = KubernetesSource::watching(access, &[watched], writer.clone());
+        let mut source = KubernetesSource::watching(server.access(), &[watched], writer.clone());
         source.timing = timing;
         let first_lists = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&first_lists);
@@ -168,42 +153,4 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.task.abort();
     }
-}
-
-/// A box as the API server shows it.
-pub(super) fn object(name: &str, version: u64) -> serde_json::Value {
-    json!({
-        "metadata": { "name": name, "namespace": "n", "uid": format!("uid-{name}"), "resourceVersion": version.to_string() },
-        "ip": "10.0.0.1",
-    })
-}
-
-pub(super) fn event(kind: &str, object: &serde_json::Value) -> String {
-    json!({ "type": kind, "object": object }).to_string()
-}
-
-pub(super) fn added(name: &str, version: u64) -> String {
-    event("ADDED", &object(name, version))
-}
-
-pub(super) fn deleted(name: &str, version: u64) -> String {
-    event("DELETED", &object(name, version))
-}
-
-pub(super) fn bookmark(version: u64) -> String {
-    event("BOOKMARK", &json!({ "metadata": { "resourceVersion": version.to_string() } }))
-}
-
-/// The bookmark at the end of a streamed list.
-pub(super) fn complete(version: u64) -> String {
-    let annotations = json!({ "k8s.io/initial-events-end": "true" });
-    event(
-        "BOOKMARK",
-        &json!({ "metadata": { "resourceVersion": version.to_string(), "annotations": annotations } }),
-    )
-}
-
-pub(super) fn page(version: u64, objects: &[serde_json::Value], next: &str) -> String {
-    json!({ "metadata": { "resourceVersion": version.to_string(), "continue": next }, "items": objects })
-        .to_string()
 }

@@ -1,19 +1,20 @@
-//! Everything that goes wrong with a watch, and how the table comes through it.
+//! Everything that goes wrong with a watch, and what the sink has afterwards.
 
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::server::{Answer, Server, Step, eventually};
-use super::source::{Running, added, bookmark, complete, deleted, event, timing};
-use crate::kubernetes::ScopeState;
-use crate::kubernetes::timing::Timing;
+use super::store::Running;
+use crate::testing::{
+    Answer, Server, Step, added, bookmark, complete, deleted, event, eventually, page, timing,
+};
+use crate::{FollowState, Timing};
 
 const STREAMED: &[&str] = &["sendInitialEvents=true"];
-const PROBE: &[&str] = &["limit=1 "];
+const CURRENT: &[&str] = &["limit=1 "];
 
-fn probe(version: u64) -> Answer {
-    Answer::body(super::source::page(version, &[], ""))
+fn current(version: u64) -> Answer {
+    Answer::body(page(version, &[], ""))
 }
 
 /// A list of `a` at version 5, and what the watch behind it brings.
@@ -27,10 +28,10 @@ async fn listed(server: &Server, more: &[String], end: Step) -> Running {
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_goes_on_from_the_last_version_be_it_a_bookmarks() {
-    let server = Server::start().await;
+async fn a_watch_that_ends_resumes_from_the_last_version_of_an_event_or_a_bookmark() {
+    let server = Server::start();
     for _ in 0..2 {
-        server.on(PROBE, probe(9));
+        server.on(CURRENT, current(9));
     }
     server.on(&["resourceVersion=6&"], Answer::lines(&[bookmark(8)]));
     server.on(&["resourceVersion=8&"], Answer::lines(&[deleted("a", 9)]).then(Step::Hold));
@@ -41,8 +42,8 @@ async fn a_watch_that_ends_goes_on_from_the_last_version_be_it_a_bookmarks() {
 
 #[tokio::test]
 async fn a_watch_cut_within_a_line_loses_nothing() {
-    let server = Server::start().await;
-    server.on(PROBE, probe(7));
+    let server = Server::start();
+    server.on(CURRENT, current(7));
     server.on(&["resourceVersion=6&"], Answer::lines(&[added("c", 7)]).then(Step::Hold));
     let half = added("c", 7)[..20].to_owned();
     let lines = [added("a", 3), complete(5), added("b", 6)];
@@ -54,8 +55,8 @@ async fn a_watch_cut_within_a_line_loses_nothing() {
 
 #[tokio::test]
 async fn a_response_that_ends_properly_within_a_line_loses_nothing() {
-    let server = Server::start().await;
-    server.on(PROBE, probe(7));
+    let server = Server::start();
+    server.on(CURRENT, current(7));
     server.on(&["resourceVersion=5&"], Answer::lines(&[added("c", 7)]).then(Step::Hold));
     let half = added("c", 7)[..20].to_owned();
     let running = listed(&server, &[], Step::Send(half)).await;
@@ -63,9 +64,9 @@ async fn a_response_that_ends_properly_within_a_line_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_garbled_line_is_read_again_from_before_it() {
-    let server = Server::start().await;
-    server.on(PROBE, probe(7));
+async fn a_watch_resumes_before_a_garbled_line() {
+    let server = Server::start();
+    server.on(CURRENT, current(7));
     server.on(&["resourceVersion=6&"], Answer::lines(&[added("c", 7)]).then(Step::Hold));
     let running = listed(&server, &[added("b", 6), added("c", 7).replace('"', "\u{7}")], Step::Hold).await;
     running.until_table_is(&["a@3", "b@6", "c@7"]).await;
@@ -74,9 +75,9 @@ async fn a_garbled_line_is_read_again_from_before_it() {
 
 #[tokio::test]
 async fn lines_that_stay_garbled_lead_to_a_list() {
-    let server = Server::start().await;
+    let server = Server::start();
     for _ in 0..2 {
-        server.on(PROBE, probe(7));
+        server.on(CURRENT, current(7));
         server.on(&["resourceVersion=5&"], Answer::lines(&["{".to_owned()]).then(Step::Hold));
     }
     let running = listed(&server, &["{".to_owned()], Step::Hold).await;
@@ -86,12 +87,12 @@ async fn lines_that_stay_garbled_lead_to_a_list() {
 }
 
 #[tokio::test]
-async fn gone_as_an_answer_or_as_an_event_leads_to_a_list_and_the_table_serves_meanwhile() {
+async fn gone_as_an_answer_or_as_an_event_leads_to_a_list_and_the_sink_keeps_its_objects_meanwhile() {
     let gone =
         event("ERROR", &json!({ "kind": "Status", "code": 410, "message": "too old resource version" }));
     for refusal in [Answer::refusal(410, "too old"), Answer::lines(&[gone])] {
-        let server = Server::start().await;
-        server.on(PROBE, probe(7));
+        let server = Server::start();
+        server.on(CURRENT, current(7));
         server.on(&["resourceVersion=5&"], refusal);
         let running = listed(&server, &[], Step::Cut).await;
         eventually("a second list is asked for", || (server.requests(STREAMED[0]).len() > 2).then_some(()))
@@ -104,34 +105,34 @@ async fn gone_as_an_answer_or_as_an_event_leads_to_a_list_and_the_table_serves_m
 }
 
 #[tokio::test]
-async fn a_silent_watch_is_taken_for_dead() {
-    let server = Server::start().await;
+async fn a_silent_watch_is_resumed() {
+    let server = Server::start();
     server.on(STREAMED, Answer::lines(&[added("a", 3), complete(5)]).then(Step::Hold));
-    server.on(PROBE, probe(6));
+    server.on(CURRENT, current(6));
     server.on(&["resourceVersion=5&"], Answer::lines(&[added("b", 6)]).then(Step::Hold));
     let timing = Timing { watch_silence: Duration::from_millis(50), ..timing() };
-    let running = Running::with(&server, timing, &[]);
-    eventually("b is there", || running.get("b")).await;
+    let running = Running::with(&server, timing);
+    eventually("b is there", || running.has("b")).await;
 }
 
 #[tokio::test]
 async fn an_event_that_is_too_large_leads_to_a_list() {
-    let server = Server::start().await;
+    let server = Server::start();
     let lines = [added("a", 3), complete(5), format!("{:9999}", added("b", 6))];
     server.on(STREAMED, Answer::lines(&lines).then(Step::Hold));
     server.on(
         STREAMED,
         Answer::lines(&[format!("{:9999}", added("b", 6)), added("c", 7), complete(8)]).then(Step::Hold),
     );
-    let running = Running::with(&server, Timing { max_line: 4096, ..timing() }, &[]);
+    let running = Running::with(&server, Timing { max_line: 4096, ..timing() });
     running.until_table_is(&["c@7"]).await;
     assert_eq!(running.scope().unreadable, 1);
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_time_gets_it() {
+async fn retry_after_is_obeyed() {
     for code in [429, 503] {
-        let server = Server::start().await;
+        let server = Server::start();
         server.on(STREAMED, Answer::refusal(code, "busy").header("retry-after: 1"));
         server.on(STREAMED, Answer::lines(&[added("a", 3), complete(5)]).then(Step::Hold));
         let began = Instant::now();
@@ -143,13 +144,15 @@ async fn a_server_that_asks_for_time_gets_it() {
 
 #[tokio::test]
 async fn a_resource_that_is_not_there_is_waited_for() {
-    let server = Server::start().await;
+    let server = Server::start();
     for _ in 0..10 {
         server.on(STREAMED, Answer::body("404 page not found").status(404));
     }
     let running = Running::start(&server);
-    eventually("the scope waits", || (running.scope().state == ScopeState::WaitingForResource).then_some(()))
-        .await;
+    eventually("the follower waits", || {
+        (running.scope().state == FollowState::WaitingForResource).then_some(())
+    })
+    .await;
     let error = running.scope().error.unwrap();
     assert!(error.contains("waiting for the CRD of boxes.g/v1"), "{error}");
     assert_eq!(running.first_lists(), 0);
@@ -160,7 +163,7 @@ async fn a_resource_that_is_not_there_is_waited_for() {
 
 #[tokio::test]
 async fn a_missing_right_is_named_as_the_server_names_it() {
-    let server = Server::start().await;
+    let server = Server::start();
     let message = "boxes.g is forbidden: User \"system:serviceaccount:s:g\" cannot watch resource \"boxes\"";
     for _ in 0..1000 {
         server.on(STREAMED, Answer::refusal(403, message));
@@ -168,12 +171,12 @@ async fn a_missing_right_is_named_as_the_server_names_it() {
     let running = Running::start(&server);
     let error = eventually("there is an error", || running.scope().error).await;
     assert!(error.contains("a right is missing") && error.contains(message), "{error}");
-    assert_eq!((running.first_lists(), running.scope().state), (0, ScopeState::BackingOff));
+    assert_eq!((running.first_lists(), running.scope().state), (0, FollowState::BackingOff));
 }
 
 #[tokio::test]
 async fn after_a_401_the_credentials_are_read_again() {
-    let server = Server::start().await;
+    let server = Server::start();
     server.on(&["Bearer first"], Answer::refusal(401, "Unauthorized"));
     server.on(&["Bearer second"], Answer::lines(&[added("a", 3), complete(5)]).then(Step::Hold));
     server.set_token("second");
@@ -181,7 +184,7 @@ async fn after_a_401_the_credentials_are_read_again() {
     running.until_table_is(&["a@3"]).await;
     drop(running);
 
-    let server = Server::start().await;
+    let server = Server::start();
     for _ in 0..1000 {
         server.on(&["Bearer first"], Answer::refusal(401, "Unauthorized"));
     }
@@ -194,8 +197,8 @@ async fn after_a_401_the_credentials_are_read_again() {
 }
 
 #[tokio::test]
-async fn a_config_that_cannot_be_read_is_an_error_that_shows_none_of_it() {
-    let server = Server::start().await;
+async fn the_error_of_an_unreadable_config_quotes_nothing_of_it() {
+    let server = Server::start();
     std::fs::write(server.kubeconfig(), "users:\n - user: {token: s3cret\n").unwrap();
     let running = Running::start(&server);
     let error = eventually("there is an error", || running.scope().error).await;
@@ -203,12 +206,12 @@ async fn a_config_that_cannot_be_read_is_an_error_that_shows_none_of_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_gone_leaves_the_table_and_is_found_again() {
-    let server = Server::start().await;
+async fn a_server_that_comes_back_is_found_again_and_the_sink_keeps_its_objects_meanwhile() {
+    let server = Server::start();
     let running = listed(&server, &[], Step::Cut).await;
-    eventually("it is seen", || (running.scope().state == ScopeState::BackingOff).then_some(())).await;
+    eventually("it is seen", || (running.scope().state == FollowState::BackingOff).then_some(())).await;
     assert_eq!(running.table(), ["a@3"]);
-    server.on(PROBE, probe(6));
+    server.on(CURRENT, current(6));
     server.on(&["resourceVersion=5&"], Answer::lines(&[added("b", 6)]).then(Step::Hold));
     running.until_table_is(&["a@3", "b@6"]).await;
     running.until_watching().await;

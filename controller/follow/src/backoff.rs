@@ -1,14 +1,17 @@
-//! How long to wait before trying again: longer each time, at random, so that a thousand gateways that lost one API
-//! server do not come back at one moment.
+//! How long to wait before the next attempt.
+//!
+//! The waits grow and are random, so that a thousand processes that lost one API server do not return at the
+//! same moment.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// What the API server may ask for at most; a longer wish is not honoured.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
+/// The longest `Retry-After` that is obeyed.
+pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// The waits of one task: full jitter, so a wait is anything from nothing to the bound, which doubles up to the cap.
-pub(super) struct Backoff {
+/// The waits of one task, with full jitter: a wait is a random time between nothing and a bound, which
+/// doubles up to the cap.
+pub(crate) struct Backoff {
     base: Duration,
     cap: Duration,
     tries: u32,
@@ -17,27 +20,27 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(base: Duration, cap: Duration) -> Self {
+    pub(crate) fn new(base: Duration, cap: Duration) -> Self {
         Backoff { base, cap, tries: 0, random: RandomState::new(), drawn: 0 }
     }
 
-    /// Something worked: the next failure is the first again.
-    pub(super) fn reset(&mut self) {
+    /// Starts again with the first bound, after a success.
+    pub(crate) fn reset(&mut self) {
         self.tries = 0;
     }
 
-    /// The wait before the next try, at least as long as the server asked for.
-    pub(super) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
+    /// The wait before the next attempt: at least `retry_after`.
+    pub(crate) fn next(&mut self, retry_after: Option<Duration>) -> Duration {
         let bound = self.base.saturating_mul(1 << self.tries.min(20)).min(self.cap);
         self.tries += 1;
         let jittered = bound.mul_f64(self.fraction());
         jittered.max(retry_after.unwrap_or_default().min(MAX_RETRY_AFTER))
     }
 
-    /// From 0 to 1.
-    pub(super) fn fraction(&mut self) -> f64 {
+    /// A random number from 0 to 1.
+    pub(crate) fn fraction(&mut self) -> f64 {
         self.drawn += 1;
-        // A keyed hash of a counter is random enough to spread clients, and needs no crate.
+        // A keyed hash of a counter spreads clients well enough, and needs no crate.
         f64::from((self.random.hash_one(self.drawn) >> 32) as u32) / f64::from(u32::MAX)
     }
 }
@@ -69,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn success_begins_anew() {
+    fn success_starts_with_the_first_bound_again() {
         let mut backoff = backoff();
         for _ in 0..30 {
             backoff.next(None);
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_for_is_waited_for_but_not_for_ever() {
+    fn retry_after_is_obeyed_up_to_its_cap() {
         let mut backoff = backoff();
         assert!(backoff.next(Some(Duration::from_secs(7))) >= Duration::from_secs(7));
         assert_eq!(backoff.next(Some(Duration::from_secs(100_000))), MAX_RETRY_AFTER);

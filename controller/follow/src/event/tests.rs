@@ -1,41 +1,43 @@
 use super::*;
 
 fn read(line: &str) -> Result<Event<'_>, Failure> {
-    Event::read("p", line.as_bytes())
+    Event::read(line.as_bytes())
 }
 
 #[test]
-fn an_event_gives_name_and_version_and_leaves_the_object_as_it_is() {
+fn an_event_leaves_the_object_as_it_is_and_its_head_has_name_and_version() {
     let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"7"},"spec":{}}}"#;
-    let Ok(Event::Seen { head, added: true, object }) = read(line) else { panic!("{:?}", read(line)) };
-    assert_eq!(head.key.to_string(), "p:n/a");
-    assert_eq!(head.version, "7".parse().ok());
+    let Ok(Event::Seen { added: true, object }) = read(line) else { panic!("{:?}", read(line)) };
     assert!(object.starts_with(br#"{"metadata""#) && object.ends_with(br#""spec":{}}"#));
+    let head = Head::read(object).unwrap();
+    assert_eq!((&*head.namespace, &*head.name), ("n", "a"));
+    assert_eq!(head.version, "7".parse().ok());
 }
 
 #[test]
 fn an_escaped_name_is_read_too() {
     let line = r#"{"type":"DELETED","object":{"metadata":{"name":"\u0061b","resourceVersion":"7"}}}"#;
-    assert!(matches!(read(line), Ok(Event::Deleted(head)) if head.key.name() == "ab"));
+    assert!(matches!(read(line), Ok(Event::Deleted(Ok(head))) if head.name == "ab"));
 }
 
 #[test]
 fn a_version_that_is_none_leaves_the_name() {
     for version in [r#""x""#, r#""0""#, "null"] {
-        let line = format!(
-            r#"{{"type":"MODIFIED","object":{{"metadata":{{"name":"a","resourceVersion":{version}}}}}}}"#
-        );
-        assert!(matches!(read(&line), Ok(Event::Seen { head, added: false, .. }) if head.version.is_none()));
+        let object = format!(r#"{{"metadata":{{"name":"a","resourceVersion":{version}}}}}"#);
+        assert!(Head::read(object.as_bytes()).is_ok_and(|head| head.version.is_none()));
+        let line = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
+        assert!(matches!(read(&line), Ok(Event::Seen { added: false, .. })));
     }
 }
 
 #[test]
-fn an_object_without_a_name_is_told_from_a_line_that_is_no_event() {
+fn an_object_without_a_name_differs_from_a_line_that_is_no_event() {
     for object in
         ["{}", "7", r#"{"metadata":{}}"#, r#"{"metadata":{"name":"a/b"}}"#, r#"{"metadata":{"name":7}}"#]
     {
-        let line = format!(r#"{{"type":"ADDED","object":{object}}}"#);
-        assert!(matches!(read(&line), Ok(Event::Nameless(_))), "{object}");
+        assert!(Head::read(object.as_bytes()).is_err(), "{object}");
+        let line = format!(r#"{{"type":"DELETED","object":{object}}}"#);
+        assert!(matches!(read(&line), Ok(Event::Deleted(Err(_)))), "{object}");
     }
     for line in ["", "{", "[]", "null", r#"{"type":"ADDED"}"#, r#"{"type":"NEW","object":{}}"#, "\u{1}\u{2}"]
     {
@@ -61,7 +63,7 @@ fn a_bookmark_says_whether_the_list_is_complete() {
 }
 
 #[test]
-fn an_error_event_is_the_failure_it_tells_of() {
+fn an_error_event_is_the_failure_that_it_describes() {
     let error = |code: u16| {
         format!(
             r#"{{"type":"ERROR","object":{{"kind":"Status","code":{code},"message":"m","details":{{"retryAfterSeconds":4}}}}}}"#
@@ -69,5 +71,5 @@ fn an_error_event_is_the_failure_it_tells_of() {
     };
     assert!(matches!(read(&error(410)), Ok(Event::Failed(Failure::Gone(_)))));
     let Ok(Event::Failed(failure)) = read(&error(429)).map_err(|e| e.to_string()) else { panic!() };
-    assert_eq!(failure.retry_after(), Some(std::time::Duration::from_secs(4)));
+    assert_eq!(failure.retry_after(), Some(Duration::from_secs(4)));
 }

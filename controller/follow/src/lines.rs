@@ -1,8 +1,8 @@
 //! The lines of a response body, as they arrive, in bounded memory.
 //!
-//! A watch is one JSON text a line. What is read ahead is one piece of the body; a line longer than the bound is
-//! reported and skipped, and the lines behind it are read as usual. A body that ends within a line has been cut: the
-//! piece is thrown away.
+//! The buffer holds one line and at most one piece of the body behind it. A line that is longer than the
+//! bound is reported once and skipped. A body that ends within a line was cut off: the part of the line is
+//! dropped.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use tokio::time::{Instant, timeout_at};
 
-use super::error::Failure;
+use crate::failure::Failure;
 
-/// What the buffer may keep between lines.
+/// The capacity that an empty buffer may keep.
 const KEEP: usize = 256 << 10;
 
-pub(super) struct Lines {
+pub(crate) struct Lines {
     body: Body,
     buffer: Vec<u8>,
-    /// Where the line that is being read begins, and how far it was searched for its end.
+    /// Where the current line starts, and how far it was searched for its end.
     start: usize,
     searched: usize,
     max_line: usize,
-    /// The rest of a line that was too long is being skipped.
+    /// Whether the rest of a line that is too long is being skipped.
     skipping: bool,
     silence: Duration,
 }
 
-/// A line or its place.
+/// What [`Lines::next`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     Text(&'a [u8]),
-    /// A line was longer than the bound.
+    /// A line is longer than the bound, and is skipped.
     TooLong,
-    /// The body ended behind a whole line.
+    /// The body ended after a whole line.
     End,
-    /// The given moment came first.
+    /// The time `due` came first.
     Due,
 }
 
@@ -45,17 +45,17 @@ enum Found {
 }
 
 impl Lines {
-    /// `silence` is how long nothing at all may arrive.
-    pub(super) fn new(body: Body, max_line: usize, silence: Duration) -> Self {
+    /// `silence` is the longest time between two pieces of the body.
+    pub(crate) fn new(body: Body, max_line: usize, silence: Duration) -> Self {
         Lines { body, buffer: Vec::new(), start: 0, searched: 0, max_line, skipping: false, silence }
     }
 
-    pub(super) fn set_silence(&mut self, silence: Duration) {
+    pub(crate) fn set_silence(&mut self, silence: Duration) {
         self.silence = silence;
     }
 
-    /// The next line that is not empty. Waits until `due` at most, if that is given. Safe to drop while waiting.
-    pub(super) async fn next(&mut self, due: Option<Instant>) -> Result<Line<'_>, Failure> {
+    /// The next line that is not empty. Waits until `due` at most. Cancel safe.
+    pub(crate) async fn next(&mut self, due: Option<Instant>) -> Result<Line<'_>, Failure> {
         let found = loop {
             if let Some(found) = self.find() {
                 break found;
@@ -100,7 +100,7 @@ impl Lines {
         self.searched = self.buffer.len();
         if self.buffer.len() - self.start > self.max_line {
             self.start = self.buffer.len();
-            // Said once, at the line's first excess.
+            // Reported once, when the line first exceeds the bound.
             return (!std::mem::replace(&mut self.skipping, true)).then_some(Found::TooLong);
         }
         None

@@ -1,36 +1,50 @@
-//! What to ask the API server for.
+//! Which objects to follow, and the requests for them.
+
+use std::fmt;
 
 use form_urlencoded::Serializer;
+use sandgate_routes::Version;
 
-use super::provider::{Provider, Resource};
+/// The objects that one follower reads: a resource, in one namespace or all, with one selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version of the group, as in `v1alpha1`.
+    pub version: String,
+    /// The plural name of the resource, as in `sandboxes`.
+    pub plural: String,
+    /// The namespace; none is all of them.
+    pub namespace: Option<String>,
+    /// A label selector, as `kubectl -l` takes it; empty selects every object.
+    pub selector: String,
+}
 
-/// The address of a scope's objects.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) provider: String,
-    path: String,
-    selector: String,
+/// The resource, as `plural.group/version`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}/{}", self.plural, self.group, self.version)
+    }
 }
 
 impl Target {
-    pub(super) fn new(provider: &dyn Provider, namespace: Option<&str>, selector: &str) -> Self {
-        let Resource { group, version, plural, .. } = provider.resource();
+    fn path(&self) -> String {
+        let Target { group, version, plural, namespace, .. } = self;
         let root =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
-        let path = match namespace {
+        match namespace {
             Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
             None => format!("{root}/{plural}"),
-        };
-        Target { provider: provider.name().to_owned(), path, selector: selector.to_owned() }
+        }
     }
 
-    pub(super) fn page(&self, limit: u32, next: Option<&str>) -> String {
+    pub(crate) fn page(&self, limit: u32, next: Option<&str>) -> String {
         let limit = limit.to_string();
         let next = next.map(|token| ("continue", token));
         self.with([("limit", limit.as_str())].into_iter().chain(next))
     }
 
-    pub(super) fn streamed_list(&self, seconds: u64) -> String {
+    pub(crate) fn streamed_list(&self, seconds: u64) -> String {
         let seconds = seconds.to_string();
         self.with([
             ("watch", "true"),
@@ -41,18 +55,20 @@ impl Target {
         ])
     }
 
-    pub(super) fn watch(&self, version: &str, seconds: u64) -> String {
-        let seconds = seconds.to_string();
+    pub(crate) fn watch(&self, version: &Version, seconds: u64) -> String {
+        let (version, seconds) = (version.to_string(), seconds.to_string());
         self.with([
             ("watch", "true"),
-            ("resourceVersion", version),
+            ("resourceVersion", version.as_str()),
             ("allowWatchBookmarks", "true"),
             ("timeoutSeconds", &seconds),
         ])
     }
 
     fn with<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-        let mut query = Serializer::for_suffix(format!("{}?", self.path), self.path.len() + 1);
+        let path = self.path();
+        let query_at = path.len() + 1;
+        let mut query = Serializer::for_suffix(path + "?", query_at);
         for (key, value) in pairs {
             query.append_pair(key, value);
         }
@@ -65,33 +81,16 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
-    use super::super::provider::{Projection, Unreadable};
     use super::*;
 
-    struct Named(Resource);
-
-    impl Provider for Named {
-        fn name(&self) -> &str {
-            "p"
-        }
-        fn resource(&self) -> &Resource {
-            &self.0
-        }
-        fn project(&self, _: &[u8], _: SystemTime) -> Result<Projection, Unreadable> {
-            Err(Unreadable::new("object", "not for reading"))
-        }
-    }
-
     fn target(group: &str, namespace: Option<&str>, selector: &str) -> Target {
-        let resource = Resource {
-            group: group.into(),
-            version: "v1".into(),
-            kind: "Thing".into(),
-            plural: "things".into(),
-        };
-        Target::new(&Named(resource), namespace, selector)
+        Target {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            plural: "things".to_owned(),
+            namespace: namespace.map(str::to_owned),
+            selector: selector.to_owned(),
+        }
     }
 
     #[test]
