@@ -58,6 +58,7 @@ impl Role {
 impl Drop for Role {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        let _status = self.child.wait();
+        // Its end is awaited; how it ended does not matter any more.
+        let _ = self.child.wait();
     }
 }

@@ -36,18 +36,18 @@ pub(crate) fn wait_until_ready(gateway: &Gateway) {
 
 pub(crate) fn run(kubeconfig: &Path, namespace: &str) -> ExitCode {
     let gateway = gateway(kubeconfig, namespace);
-    say("started");
-    until_told();
+    report("started");
+    wait_for_the_parent();
     wait_until_ready(&gateway);
-    say("ready");
+    report("ready");
     until_the_end()
 }
 
 /// A table like the one the watch makes, with nothing beside it.
 pub(crate) fn table(size: usize) -> ExitCode {
     let (writer, _reader) = RouteTable::new(Limits::default());
-    say("started");
-    until_told();
+    report("started");
+    wait_for_the_parent();
     let version = Version::from(NonZeroU64::MIN);
     let mut relist = writer.begin_relist(Scope::new("openkruise", Some("fleet-1"), ""), version.clone());
     for number in 0..size {
@@ -70,22 +70,24 @@ pub(crate) fn table(size: usize) -> ExitCode {
         });
     }
     relist.commit_at(version);
-    say("ready");
+    report("ready");
     until_the_end()
 }
 
-fn say(word: &str) {
+fn report(word: &str) {
     let mut out = std::io::stdout().lock();
-    // Without a parent there is nobody to tell.
+    // It fails only if the parent is gone.
     let _ = writeln!(out, "{word}").and_then(|()| out.flush());
 }
 
-/// Waits for one byte: the parent has looked at what it wanted to look at.
-fn until_told() {
+/// Waits for one byte, which the parent sends when it has measured the process before the work.
+fn wait_for_the_parent() {
+    // An end of the input also means to go on.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
 fn until_the_end() -> ExitCode {
+    // An error also means that the parent is gone.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     ExitCode::SUCCESS
 }

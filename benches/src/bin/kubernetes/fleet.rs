@@ -88,7 +88,8 @@ impl Fleet {
         self.size = self.size.max(size);
     }
 
-    /// Changes `rate` sandboxes a second for `time`, evenly, whatever the answers take. Says what was written.
+    /// Changes `rate` sandboxes a second for `time`, evenly, whatever the answers take. Says what was
+    /// written.
     pub(crate) async fn change(&self, rate: u32, time: Duration) -> Vec<Written> {
         if rate == 0 {
             tokio::time::sleep(time).await;

@@ -1,9 +1,10 @@
 //! From an event of the API server to the route that is served.
 //!
-//! Three clocks for each change, all of one process, matched by the object's version: when etcd had answered the write; when an
-//! independent plain watch, on a thread of its own, had received the last byte of the event; when the table had told its change
-//! feed, right after the route is visible to readers. *Watch to route* is the third less the second: what the watch adds to
-//! what any client of the API server sees. *Write to route* is the third less the first and includes etcd's and the API server's own time.
+//! Three clocks for each change, all of one process, matched by the object's version: when etcd had answered
+//! the write; when an independent plain watch, on a thread of its own, had received the last byte of the
+//! event; when the table had told its change feed, right after the route is visible to readers. *Watch to
+//! route* is the third less the second: what the watch adds to what any client of the API server sees. *Write
+//! to route* is the third less the first and includes etcd's and the API server's own time.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -68,7 +69,8 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
     }
 }
 
-/// Milliseconds from `start` to `end`; less than none where the reference was later than what it is the reference for.
+/// Milliseconds from `start` to `end`; less than none where the reference was later than what it is the
+/// reference for.
 fn millis(end: Instant, start: Instant) -> f64 {
     let after = end.saturating_duration_since(start).as_secs_f64();
     let before = start.saturating_duration_since(end).as_secs_f64();
@@ -118,8 +120,8 @@ struct Metadata {
     resource_version: String,
 }
 
-/// A watch that does nothing but look at the clock, and then at the version. The API server ends a watch that it finds slow:
-/// then another goes on from the last version, and what comes first of it is stamped late.
+/// A watch that does nothing but look at the clock, and then at the version. The API server ends a watch that
+/// it finds slow: then another goes on from the last version, and what comes first of it is stamped late.
 fn plain_watch(api: &ApiServer, namespace: &str) -> mpsc::Receiver<Stamp> {
     let (stamps, stamped) = mpsc::channel();
     let (begun, has_begun) = mpsc::channel();

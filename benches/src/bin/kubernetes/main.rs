@@ -1,8 +1,9 @@
 //! What the Kubernetes watch costs, on a real API server. See the README of this folder's package.
 //!
-//! Sandboxes are written into etcd as the API server stores them, and changed there: the API server then tells its watches
-//! as if it had written them itself, and its own validation does not take the cores that the watch is measured on. A put's
-//! revision is the object's `resourceVersion`, by which every clock below is matched.
+//! Sandboxes are written into etcd as the API server stores them, and changed there: the API server then
+//! tells its watches as if it had written them itself, and its own validation does not take the cores that
+//! the watch is measured on. A put's revision is the object's `resourceVersion`, by which every clock below
+//! is matched.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +24,9 @@ use clap::{Args, Parser, Subcommand};
 use sandgate_benches::machine;
 use sandgate_benches::record::Record;
 
-/// What the Kubernetes watch costs. Needs SANDGATE_APISERVER (`make apiserver` builds it and says where it is); with
-/// SANDGATE_ENVOY, SANDGATE_MODULE and SANDGATE_BIN the gateway is measured as well as the watch alone.
+/// What the Kubernetes watch costs. Needs SANDGATE_APISERVER (`make apiserver` builds it and says where it
+/// is); with SANDGATE_ENVOY, SANDGATE_MODULE and SANDGATE_BIN the gateway is measured as well as the watch
+/// alone.
 #[derive(Parser)]
 #[command(name = "kubernetes", max_term_width = 110)]
 struct Cli {

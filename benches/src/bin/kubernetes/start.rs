@@ -1,8 +1,8 @@
 //! Time and peak memory until the first complete list is in the table.
 //!
-//! *Above the table*: the peak (VmHWM) of the process at that moment, less what the process had before it began, less what a
-//! process with nothing but the same table grows by. For the gateway, what it had before is the peak of a gateway that is
-//! ready with nothing to serve.
+//! *Above the table*: the peak (VmHWM) of the process at that moment, less what the process had before it
+//! began, less what a process with nothing but the same table grows by. For the gateway, what it had before
+//! is the peak of a gateway that is ready with nothing to serve.
 
 use std::time::Duration;
 
