@@ -27,34 +27,34 @@ pub struct KubernetesSettings {
 }
 
 impl KubernetesSettings {
-    /// Which cluster, and as whom.
+    /// Which cluster, and with which credentials.
     pub fn access(&self) -> Access {
         Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
 
-    /// The kubeconfig; without one it is the pod's own access, or what `kubectl` would use.
+    /// The kubeconfig; without one the pod's own credentials are used, or what `kubectl` would use.
     pub fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref()
     }
 
-    /// The context of the kubeconfig; without one the current one.
+    /// The context of the kubeconfig; none is its current one.
     pub fn context(&self) -> Option<&str> {
         self.context.as_deref()
     }
 
-    /// How long listeners stay closed at most.
+    /// After which time the listeners open though a first list is missing; none is never.
     pub fn open_after(&self) -> Option<Duration> {
         self.open_after
     }
 
-    /// The same cluster, and other objects of it.
+    /// The same cluster with other objects.
     #[must_use]
     pub fn watching(mut self, watched: Vec<Watched>) -> Self {
         self.watched = watched;
         self
     }
 
-    /// What is watched.
+    /// The objects that are watched.
     pub fn watched(&self) -> &[Watched] {
         &self.watched
     }
@@ -71,8 +71,8 @@ impl fmt::Debug for KubernetesSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawKubernetes {
-    /// A kubeconfig. Left out: the pod's own access where there is one, else KUBECONFIG or ~/.kube/config. Relative paths
-    /// are relative to Envoy's working folder.
+    /// A kubeconfig. Left out: the pod's own access where there is one, else KUBECONFIG or ~/.kube/config.
+    /// Relative paths are relative to Envoy's working folder.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", length(min = 1))]
     kubeconfig: Option<String>,
@@ -91,7 +91,7 @@ pub(super) struct RawKubernetes {
 }
 
 impl RawKubernetes {
-    /// `has_ranges`: whether there are pod ranges.
+    /// `has_ranges` is whether `pod-ranges` are configured.
     pub(super) fn check(self, has_ranges: bool) -> Result<KubernetesSettings, SettingsError> {
         for (key, value) in [("kubeconfig", &self.kubeconfig), ("context", &self.context)] {
             if value.as_deref() == Some("") {
@@ -179,7 +179,8 @@ fn is_namespace(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// What two entries of one provider name both watch: their lists would delete each other's routes.
+/// The namespaces that two entries of one provider both watch. It is refused: their lists would delete each
+/// other's routes.
 fn overlap(a: &Watched, b: &Watched) -> Option<String> {
     if a.provider.name() != b.provider.name() {
         return None;

@@ -1,30 +1,57 @@
-//! The syntax of a label selector, as the API server reads it. One that is wrong would otherwise be refused there, at every
-//! list, by a gateway that never becomes ready.
+//! The syntax of a label selector, as the API server reads it.
+//!
+//! A wrong selector is refused when the settings are read. Otherwise the API server would refuse it at every
+//! list, and the gateway would never become ready.
 
-/// Longest part of a label's key behind its prefix, and longest value.
+/// The longest name of a label (its key without the prefix), and the longest value.
 const MAX_NAME: usize = 63;
-/// Longest prefix of a label's key.
+/// The longest prefix of a label's key.
 const MAX_PREFIX: usize = 253;
 
-/// Whether the API server will take it. An empty one selects everything.
+/// Why the API server would refuse a selector. The texts follow "found". A retry does not help.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SelectorError {
+    #[error("a parenthesis inside of another")]
+    Nested,
+    #[error("a parenthesis that was never opened")]
+    NotOpened,
+    #[error("a parenthesis that is never closed")]
+    NotClosed,
+    #[error("nothing between two commas, or at an end")]
+    Empty,
+    #[error("`{0}` is no whole number")]
+    Number(String),
+    #[error("`{0}` needs values in parentheses")]
+    Unparenthesized(&'static str),
+    #[error("`{0}` needs at least one value")]
+    NoValue(&'static str),
+    #[error("`{0}` is no operator: =, ==, !=, in, notin, < and > are")]
+    Operator(String),
+    #[error("`{0}` is no label")]
+    Key(String),
+    #[error("`{0}` is no label's value: at most {MAX_NAME} of A-Z, a-z, 0-9, '-', '_' and '.'")]
+    Value(String),
+}
+
+/// Whether the API server accepts a selector. An empty one selects every object.
 ///
 /// # Errors
-/// What is wrong, to follow the name of the key.
-pub(super) fn check(selector: &str) -> Result<(), String> {
+/// The first mistake.
+pub(super) fn check(selector: &str) -> Result<(), SelectorError> {
     if selector.trim().is_empty() {
         return Ok(());
     }
     requirements(selector)?.into_iter().try_for_each(requirement)
 }
 
-/// Splits at the commas outside of parentheses.
-fn requirements(selector: &str) -> Result<Vec<&str>, String> {
+/// Splits a selector at the commas outside of parentheses.
+fn requirements(selector: &str) -> Result<Vec<&str>, SelectorError> {
     let (mut parts, mut start, mut open) = (Vec::new(), 0, false);
     for (at, char) in selector.char_indices() {
         match char {
-            '(' if open => return Err("a parenthesis inside of another".to_owned()),
+            '(' if open => return Err(SelectorError::Nested),
             '(' => open = true,
-            ')' if !open => return Err("a parenthesis that was never opened".to_owned()),
+            ')' if !open => return Err(SelectorError::NotOpened),
             ')' => open = false,
             ',' if !open => {
                 parts.push(&selector[start..at]);
@@ -34,16 +61,16 @@ fn requirements(selector: &str) -> Result<Vec<&str>, String> {
         }
     }
     if open {
-        return Err("a parenthesis that is never closed".to_owned());
+        return Err(SelectorError::NotClosed);
     }
     parts.push(&selector[start..]);
     Ok(parts)
 }
 
-fn requirement(text: &str) -> Result<(), String> {
+fn requirement(text: &str) -> Result<(), SelectorError> {
     let text = text.trim();
     if text.is_empty() {
-        return Err("nothing between two commas, or at an end".to_owned());
+        return Err(SelectorError::Empty);
     }
     if let Some(rest) = text.strip_prefix('!') {
         return key(rest.trim());
@@ -62,25 +89,22 @@ fn requirement(text: &str) -> Result<(), String> {
     }
     if let Some(rest) = rest.strip_prefix(['<', '>']) {
         let number = rest.trim();
-        return number
-            .parse::<i64>()
-            .map(drop)
-            .map_err(|_| format!("`{}` is no whole number", shown(number)));
+        return number.parse::<i64>().map(drop).map_err(|_| SelectorError::Number(shown(number)));
     }
     for operator in ["notin", "in"] {
         if let Some(rest) = rest.strip_prefix(operator) {
             let inner = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
-            let inner = inner.ok_or_else(|| format!("`{operator}` needs values in parentheses"))?;
+            let inner = inner.ok_or(SelectorError::Unparenthesized(operator))?;
             if inner.trim().is_empty() {
-                return Err(format!("`{operator}` needs at least one value"));
+                return Err(SelectorError::NoValue(operator));
             }
             return inner.split(',').try_for_each(|text| value(text.trim()));
         }
     }
-    Err(format!("`{}` is no operator: =, ==, !=, in, notin, < and > are", shown(rest)))
+    Err(SelectorError::Operator(shown(rest)))
 }
 
-fn key(text: &str) -> Result<(), String> {
+fn key(text: &str) -> Result<(), SelectorError> {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -90,17 +114,14 @@ fn key(text: &str) -> Result<(), String> {
     if good && !name.is_empty() && is_name(name) {
         return Ok(());
     }
-    Err(format!("`{}` is no label", shown(text)))
+    Err(SelectorError::Key(shown(text)))
 }
 
-fn value(text: &str) -> Result<(), String> {
+fn value(text: &str) -> Result<(), SelectorError> {
     if text.is_empty() || is_name(text) {
         return Ok(());
     }
-    Err(format!(
-        "`{}` is no label's value: at most {MAX_NAME} of A-Z, a-z, 0-9, '-', '_' and '.'",
-        shown(text)
-    ))
+    Err(SelectorError::Value(shown(text)))
 }
 
 fn is_name(text: &str) -> bool {
@@ -110,9 +131,9 @@ fn is_name(text: &str) -> bool {
     bytes.len() <= MAX_NAME && text.bytes().all(inner) && end(bytes.first()) && end(bytes.last())
 }
 
-/// The beginning of a text, for an error.
-fn shown(text: &str) -> &str {
-    &text[..text.floor_char_boundary(80.min(text.len()))]
+/// The first 80 bytes of a text, for an error.
+fn shown(text: &str) -> String {
+    text[..text.floor_char_boundary(80.min(text.len()))].to_owned()
 }
 
 #[cfg(test)]
@@ -120,7 +141,7 @@ mod tests {
     use super::check;
 
     #[test]
-    fn what_kubectl_takes_is_taken() {
+    fn a_selector_that_kubectl_accepts_is_accepted() {
         for selector in [
             "",
             " ",
@@ -148,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_api_server_refuses_is_refused_here_with_what_is_wrong() {
+    fn a_selector_that_the_api_server_refuses_is_refused_with_the_mistake() {
         let long = format!("a={}", "x".repeat(64));
         for (selector, word) in [
             (",", "commas"),
@@ -177,7 +198,7 @@ mod tests {
             ("a in (b) c", "parentheses"),
             ("é=b", "no label"),
         ] {
-            let error = check(selector).expect_err(selector);
+            let error = check(selector).expect_err(selector).to_string();
             assert!(error.contains(word), "{selector:?} gave {error:?}");
         }
     }
