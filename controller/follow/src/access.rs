@@ -1,4 +1,4 @@
-//! Which cluster, and as whom: the one place where a Kubernetes client is made.
+//! The one place where a Kubernetes client is made.
 //!
 //! No text here contains a credential. Errors of the client library are quoted only where they cannot quote a
 //! config or the output of a credential plugin.
@@ -17,9 +17,9 @@ use tokio::time::timeout;
 /// The longest time to open a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Where the credentials come from: the named kubeconfig, if one is named; else those of the pod that this
-/// process runs in; else what `kubectl` would use. A context by name is one of a kubeconfig, so it leaves the
-/// pod's out.
+/// Which cluster, and with which credentials: the named kubeconfig, if there is one; else the credentials of
+/// the pod that this process runs in; else what `kubectl` would use. A context belongs to a kubeconfig: where
+/// one is named, the pod's credentials are not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The kubeconfig to read.
@@ -28,7 +28,7 @@ pub struct Access {
     pub context: Option<String>,
 }
 
-/// Why no client could be made. A retry reads the files anew and helps once they are right.
+/// Why no client could be made. A retry reads the files again, and helps once they are right.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
     /// A kubeconfig that is missing, unreadable or wrong.
@@ -55,10 +55,10 @@ fn in_file(path: &Option<PathBuf>) -> String {
 }
 
 impl Access {
-    /// Makes a client from what the files say now. Files are read and plugins run on a blocking thread;
-    /// `wait` is how long that may take.
+    /// Makes a client from the present contents of the files. Files are read, and plugins run, on a blocking
+    /// thread, for at most `wait`.
     ///
-    /// The client does not retry by itself: who asks decides when to ask again, and says so in its status.
+    /// The client does not retry: its user decides when to retry, and reports it.
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -80,7 +80,7 @@ impl Access {
         Client::try_from(config).map_err(|error| AccessError::Credentials(client(&error)))
     }
 
-    /// The config that a client is made of: where the API server is, and the credentials.
+    /// The config of a client: the URL of the API server, and the credentials.
     ///
     /// # Errors
     /// See [`AccessError`].
@@ -100,7 +100,7 @@ impl Access {
 
 fn wrong_kubeconfig(path: Option<&PathBuf>, error: &KubeconfigError) -> AccessError {
     let reason = match error {
-        // Its text shows the lines around the mistake, and one of them may be a token.
+        // Its text quotes the lines around the mistake, which may contain a token.
         KubeconfigError::Parse(_) => "it is not a YAML file of the expected shape".to_owned(),
         other => other.to_string(),
     };
@@ -110,36 +110,47 @@ fn wrong_kubeconfig(path: Option<&PathBuf>, error: &KubeconfigError) -> AccessEr
 fn client(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(error) => auth(error),
-        other => chain(other).unwrap_or_else(|credentials| credentials),
+        other => match Cause::of(other) {
+            Cause::Credentials(text) | Cause::Other(text) => text,
+        },
     }
 }
 
-/// An error with what caused it, each text once: the outermost alone says next to nothing. `Err` is what is
-/// wrong with the credentials, where that is the cause.
-pub fn chain(error: &(dyn StdError + 'static)) -> Result<String, String> {
-    let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<AuthError>() {
-            return Err(auth(error));
-        }
-        let said = error.to_string();
-        if !text.contains(&said) {
-            if !text.is_empty() {
-                text.push_str(": ");
+/// The text of an error and of its causes.
+pub(crate) enum Cause {
+    /// The credentials are wrong.
+    Credentials(String),
+    /// Anything else.
+    Other(String),
+}
+
+impl Cause {
+    /// Joins the texts of an error and of its causes, each once: the outermost alone says next to nothing.
+    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
+        let mut text = String::new();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(error) = error.downcast_ref::<AuthError>() {
+                return Self::Credentials(auth(error));
             }
-            text.push_str(&said);
+            let part = error.to_string();
+            if !text.contains(&part) {
+                if !text.is_empty() {
+                    text.push_str(": ");
+                }
+                text.push_str(&part);
+            }
+            next = error.source();
         }
-        next = error.source();
+        Self::Other(text)
     }
-    Ok(text)
 }
 
 fn auth(error: &AuthError) -> String {
     match error {
         AuthError::ReadTokenFile(error, path) => format!("token file {}: {error}", path.display()),
         AuthError::AuthExecStart(error) => format!("the credential plugin cannot be started: {error}"),
-        // Not its output: that is where a plugin writes the token.
+        // Not its output: a plugin writes the token there.
         AuthError::AuthExecRun { out, .. } => format!("the credential plugin failed: {}", out.status),
         AuthError::InvalidBearerToken(_) => {
             "the token has characters that no token has (a line break?)".to_owned()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sandgate_routes::Version;
 
-use crate::access::{AccessError, chain};
+use crate::access::{AccessError, Cause};
 
 /// The longest message, in characters, that is passed on.
 const MAX_MESSAGE: usize = 600;
@@ -63,9 +63,9 @@ pub enum Failure {
 impl Failure {
     /// The error of a body or of a request, with its causes: the outermost text alone says next to nothing.
     pub(crate) fn broken(error: &(dyn StdError + 'static)) -> Self {
-        match chain(error) {
-            Ok(text) => Failure::Connection(shorten(&text)),
-            Err(credentials) => Failure::Access(credentials),
+        match Cause::of(error) {
+            Cause::Credentials(text) => Failure::Access(text),
+            Cause::Other(text) => Failure::Connection(shorten(&text)),
         }
     }
 

@@ -60,7 +60,7 @@ mod timing;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, AccessError, chain};
+pub use access::{Access, AccessError};
 pub use api::{Api, MAX_ANSWER};
 pub use backoff::MAX_RETRY_AFTER;
 pub use failure::{Failure, describe_json_error, shorten};
