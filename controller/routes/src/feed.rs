@@ -1,25 +1,32 @@
-//! The change feed: what happens to served IDs, told to those who act on it.
+//! The change feed: subscribers learn what happens to served IDs.
 //!
-//! An ID that is ambiguous is not served: turning so is told as [`ChangeKind::Gone`], its end as [`ChangeKind::Appeared`], and what
-//! happens between its claimants meanwhile not at all.
+//! An ambiguous ID is not served. When an ID becomes ambiguous, subscribers get [`ChangeKind::Gone`]; when that ends, they
+//! get [`ChangeKind::Appeared`]. Changes among its claimants in between are not reported.
 //!
-//! **Who writes.** The table's writer, under its lock, right after a change is visible to readers; it never waits for a subscriber
-//! beyond the handing over of one change. Without subscribers it does nothing.
+//! **Writing.** The table's writer queues a change under its lock, after readers can see it. It waits for no subscriber.
+//! Without subscribers it does nothing.
 //!
-//! **A move.** An object that changes its ID is gone from the one and appears under the other: two changes. Both are queued when both
-//! are visible to readers, so nobody is told of the end of what lives on.
+//! **Moves.** An object that changes its ID is gone from one ID and appears under another: two changes. Both are queued
+//! after readers can see both, so a subscriber never takes a move for an end.
 //!
-//! **Who reads.** Each subscriber has a queue of its own and a bound on it. One that falls behind is told so ([`Notice::Lagged`]) in place
-//! of what it missed, and then has to compare its own state with the table. Everything that was dropped is in the table by then, and
-//! everything later is in the queue: subscribe or learn of the lag first, read the table second, and nothing is missed. Who reads it takes
-//! an ambiguous route ([`Route::is_ambiguous`]) for none.
+//! **Lag.** Each subscriber has a bounded queue. When it is full, further changes are dropped and counted, and the next
+//! notice is [`Notice::Lagged`]. To catch up:
+//! 1. take the [`Notice::Lagged`] (or subscribe, at first);
+//! 2. read the table. Treat an ambiguous route ([`Route::is_ambiguous`]) as none.
 //!
-//! **Who cares about little** ([`RouteWriter::subscribe_where`](crate::RouteWriter::subscribe_where)) says of each change whether it is told. Nothing is copied or queued
-//! of the others, and nobody is woken. Who begins to care about an identity first has its answer changed, under a lock that the answer takes
-//! too, and then reads the table: a change that was not told for want of care is in the table by then.
+//! Why no update is lost: a change is visible in the table before it is queued. So every change that was dropped before
+//! step 1 is seen in step 2, and every change after step 1 is in the queue.
 //!
-//! **How to wait.** [`Changes::recv_timeout`] blocks a thread; [`Changes::set_waker`] calls back when there is something to take, for an
-//! event loop; [`Changes::try_recv`] does neither.
+//! **Filters.** A subscriber may pass a filter
+//! ([`RouteWriter::subscribe_where`](crate::RouteWriter::subscribe_where)). The writer calls it for every change, under the
+//! writer's lock, and copies and queues only what it accepts. To start following an identity:
+//! 1. add it to the filter's set, under a lock that the filter takes too;
+//! 2. read the table.
+//!
+//! Why no update is lost: a change that was rejected before step 1 is in the table by step 2. A later one is accepted.
+//!
+//! **Waiting.** [`Changes::recv_timeout`] blocks a thread. [`Changes::set_waker`] calls back when there is a notice, for an
+//! event loop. [`Changes::try_recv`] does neither.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,7 +44,7 @@ pub struct Change {
     new: Option<Arc<Route>>,
 }
 
-/// What kind of change it was to whoever keeps something for an identity.
+/// What a change means for state that is kept for an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
     /// The ID was not served and is now.
@@ -81,7 +88,7 @@ impl Change {
         }
     }
 
-    /// The identity that this ID does not serve any more, if it ceased to: what a connection pool has to let go.
+    /// The identity that this ID served before and does not serve any more. Its connections must be closed.
     pub fn identity_gone(&self) -> Option<u64> {
         let old = self.old.as_ref()?.identity();
         (self.new.as_ref().map(|new| new.identity()) != Some(old)).then_some(old)
@@ -92,12 +99,12 @@ impl Change {
     }
 }
 
-/// What a subscriber is told.
+/// What a subscriber receives.
 #[derive(Clone, Debug)]
 pub enum Notice {
     /// An ID changed.
     Changed(Change),
-    /// The subscriber fell behind and this many changes were dropped: compare with the table now.
+    /// The subscriber fell behind and changes were dropped. Compare with the table now.
     Lagged {
         /// How many.
         missed: u64,
@@ -112,13 +119,13 @@ pub struct Changes {
 }
 
 type Waker = Arc<dyn Fn() + Send + Sync>;
-/// Whether a subscriber is told of a change from one route of an ID to another.
+/// Whether a subscriber wants a change from the first route of an ID to the second.
 type ChangeFilter = Box<dyn Fn(Option<&Route>, Option<&Route>) -> bool + Send>;
 
 #[derive(Default)]
 struct Inner {
     changes: VecDeque<Change>,
-    // Not zero: the queue is full and what it holds is void.
+    // If not zero, the queue was full, and the changes in it are void.
     missed: u64,
     closed: bool,
     waker: Option<Waker>,
@@ -146,7 +153,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Queues changes, all in one step. Gives the waker if there was nothing to take before.
+    /// Queues changes in one step. Returns the waker if the queue was empty before.
     fn push(&self, changes: impl IntoIterator<Item = Change>) -> Option<Waker> {
         let mut inner = self.inner.lock();
         let was_idle = !inner.has_notice();
@@ -174,14 +181,14 @@ impl Queue {
 }
 
 impl Changes {
-    /// Takes what there is, without waiting.
+    /// Returns the next notice, if there is one.
     pub fn try_recv(&mut self) -> Option<Notice> {
-        // Void changes hold routes; they are dropped outside the lock, which the writer takes.
+        // Dropped after the lock is free: the writer takes that lock, and void changes own routes.
         let mut void = VecDeque::new();
         self.queue.inner.lock().next_notice(&mut void)
     }
 
-    /// Takes what there is, or waits for it up to `timeout`.
+    /// Returns the next notice, or waits for one up to `timeout`.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Option<Notice> {
         let deadline = Instant::now().checked_add(timeout);
         let mut void = VecDeque::new();
@@ -197,8 +204,8 @@ impl Changes {
         notice
     }
 
-    /// Has `waker` called, on the writer's thread, each time there is something to take where there was nothing. It must be quick: hand
-    /// a task its wake-up and return. Calls it at once if there is something now.
+    /// Sets a function that is called when an empty queue gets a notice, and now if there is one. It is called on the
+    /// writer's thread and must be quick.
     pub fn set_waker(&mut self, waker: impl Fn() + Send + Sync + 'static) {
         let waker: Waker = Arc::new(waker);
         let mut inner = self.queue.inner.lock();
@@ -222,15 +229,15 @@ impl fmt::Debug for Changes {
 pub(crate) struct Feed {
     subscribers: Vec<Subscriber>,
     to_wake: Vec<Waker>,
-    /// Whether changes are told and not queued yet.
+    /// Whether changes are kept back until [`flush`](Self::flush).
     is_deferred: bool,
 }
 
 struct Subscriber {
     queue: Arc<Queue>,
-    /// None: about everything.
+    /// `None` accepts every change.
     filter: Option<ChangeFilter>,
-    /// What it is told and cannot take yet.
+    /// Accepted changes that are not queued yet.
     deferred: Vec<Change>,
 }
 
@@ -250,7 +257,7 @@ impl Feed {
         !self.subscribers.is_empty()
     }
 
-    /// Tells every subscriber that cares. Nothing is copied where there is none.
+    /// Queues a change for every subscriber whose filter accepts it. The routes are copied once, and only if one does.
     pub(crate) fn announce(&mut self, old: Option<&Route>, new: Option<&Route>) {
         let mut change = None;
         for Subscriber { queue, filter, deferred } in &mut self.subscribers {
@@ -269,12 +276,12 @@ impl Feed {
         }
     }
 
-    /// From here on nothing that is told is queued. Who cares is asked all the same.
+    /// Keeps further changes back. Filters are still called at once.
     pub(crate) fn defer(&mut self) {
         self.is_deferred = true;
     }
 
-    /// Queues what was told since [`hold`](Self::hold).
+    /// Queues the changes since [`defer`](Self::defer).
     pub(crate) fn flush(&mut self) {
         self.is_deferred = false;
         for Subscriber { queue, deferred, .. } in
@@ -284,14 +291,14 @@ impl Feed {
         }
     }
 
-    /// Those to call once the writer's lock is free, so that they may use the table.
+    /// The wakers to call after the writer's lock is free, so that they may use the table.
     pub(crate) fn drain_wakers(&mut self) -> Vec<Waker> {
-        // Nothing is held here, unless a writer ended in the midst of a move.
+        // Nothing is deferred here, unless a writer panicked during a move.
         self.flush();
         mem::take(&mut self.to_wake)
     }
 
-    // A subscriber that was dropped has left its queue to us alone.
+    // A subscriber that was dropped does not own its queue any more.
     fn prune(&mut self) {
         self.subscribers.retain(|subscriber| Arc::strong_count(&subscriber.queue) > 1);
     }

@@ -1,12 +1,16 @@
-//! What a watch has told, up to which version, and what that means for what was pushed.
+//! Floors: the version up to which a scope's watch has reported everything, and what that means for pushes.
 //!
-//! A complete list of a scope without a selector names every object of it, and its watch tells every change after it
-//! in the order of versions. So there is a version up to which the scope has been told whole: its floor. The list sets
-//! it, events and bookmarks raise it, a rewind of the API server lowers it.
+//! A complete list of a scope without a selector names every object of it, and its watch reports every later change in the
+//! order of versions. So there is a version up to which everything is reported: the floor.
+//! 1. A complete list sets it.
+//! 2. Events and bookmarks raise it.
+//! 3. A rewind of the API server lowers it.
 //!
-//! A push that is not newer than the floor is of the past, whatever the table knows of its object: a gateway that has
-//! just started has no tombstones, and must not bring back what died before. What a newer push means until the watch
-//! has come so far stands in `unconfirmed`.
+//! A push that is not newer than the floor is stale, even if the table knows nothing of its object. A gateway that has just
+//! started has no tombstones, and must not revive what was deleted before. A newer push applies: see `unconfirmed`.
+//!
+//! Why no update is lost: a change at or below the floor was in the list or in an event, so the push of it has nothing to
+//! add. A change above the floor is applied from the push, and later confirmed or undone by the watch.
 
 use crate::clock::nanos;
 use crate::key::RawKey;
@@ -16,10 +20,10 @@ use crate::table::{Source, Table};
 use crate::unconfirmed::Subject;
 use crate::{ObjectKey, Observation, Route, Scope, Version};
 
-/// A push that waits for a silent watch is looked at so many times in the time it has.
+/// How many times per confirmation time a push is rechecked that waits for a silent watch.
 const RECHECKS: u64 = 30;
 
-/// What the watch knew of an object when a push came.
+/// What the watch had reported of an object when a push came: what is restored if the push is not confirmed.
 #[derive(Default)]
 pub(crate) struct Baseline {
     scope: Option<ScopeNumber>,
@@ -28,19 +32,19 @@ pub(crate) struct Baseline {
 }
 
 impl Table {
-    /// Whether the scope that would tell of a pushed observation has told everything of its time.
+    /// Whether a pushed observation is at or below the floor of its object's scope.
     pub(crate) fn is_passed(&self, slot: Option<u32>, key: RawKey<'_>, version: &Version) -> bool {
         let floor = self.scope_of(slot, key).and_then(|scope| self.scopes.floor(scope));
         floor.is_some_and(|floor| version <= floor)
     }
 
-    /// The scope that tells of an object: one that has seen it, else one that covers it.
+    /// The scope that reports an object: one that has seen it, else one that covers it.
     fn scope_of(&self, slot: Option<u32>, key: RawKey<'_>) -> Option<ScopeNumber> {
         let claims = slot.and_then(|slot| self.records.get(slot)).map(|record| record.claims);
         claims.and_then(|claims| self.scopes.first(claims)).or_else(|| self.scopes.covering(key))
     }
 
-    /// What the watch has said last of an object that has this route.
+    /// The baseline of a live object that has this route.
     pub(crate) fn baseline_of(&mut self, slot: u32, route: &Route) -> Baseline {
         let scope = self.scope_of(Some(slot), route.raw_key());
         let Some(record) = self.records.get(slot) else { return Baseline::default() };
@@ -58,7 +62,7 @@ impl Table {
         }
     }
 
-    /// The same of one that has no route.
+    /// The baseline of an object that is not live.
     pub(crate) fn baseline_of_deleted(&mut self, tombstone: Option<u32>, key: RawKey<'_>) -> Baseline {
         match tombstone.and_then(|slot| self.unconfirmed.remove(Subject::Dead(slot))) {
             Some(pushed) => {
@@ -69,10 +73,10 @@ impl Table {
         }
     }
 
-    /// Remembers that only a push has said this so far.
+    /// Records that only a push has reported this so far.
     pub(crate) fn mark_unconfirmed(&mut self, subject: Subject, version: Version, baseline: Baseline) {
         if let Subject::Dead(slot) = subject {
-            // Nobody can be asked about it yet, and there may be a million: its tombstone says so, for as long as it lives.
+            // No scope can confirm it yet. There may be a million of these, so the tombstone itself has the mark.
             self.tombstones.set_claimed(slot, baseline.scope.is_none());
         }
         let after = |wait| self.clock.now().saturating_add(nanos(wait));
@@ -93,7 +97,7 @@ impl Table {
         }
     }
 
-    /// A pushed route was pushed again: its lease begins anew.
+    /// Renews the lease of a route that was pushed again.
     pub(crate) fn renew_lease(&mut self, slot: u32) {
         if let Some(lease) = self.limits.push_lease {
             let deadline = self.clock.now().saturating_add(nanos(lease));
@@ -101,7 +105,7 @@ impl Table {
         }
     }
 
-    /// Remembers what the watch says of an object of which a push has claimed something newer. Says whether one has.
+    /// Replaces the baseline of an unconfirmed push by what the watch reports. Returns whether there is such a push.
     pub(crate) fn update_baseline(
         &mut self,
         subject: Subject,
@@ -112,7 +116,7 @@ impl Table {
         if let Subject::Dead(slot) = subject
             && self.tombstones.is_claimed(slot)
         {
-            // A scope that covers nothing, or has listed nothing yet, has a word on it: now it can be asked.
+            // A scope that covers nothing, or has no complete list yet, reports the object: now it can confirm the delete.
             let version = self.tombstones.version(slot).clone();
             self.mark_unconfirmed(subject, version, Baseline { scope: Some(scope), ..Baseline::default() });
         }
@@ -131,7 +135,7 @@ impl Table {
         true
     }
 
-    /// A scope will tell of what only had a lease.
+    /// Makes a scope responsible for a push that only had a lease.
     fn adopt(&mut self, subject: Subject, scope: ScopeNumber) {
         if let Some(pushed) = self.unconfirmed.remove(subject) {
             let baseline = Baseline { scope: Some(scope), observed: pushed.baseline, seen: pushed.seen };
@@ -139,7 +143,7 @@ impl Table {
         }
     }
 
-    /// A complete list of a scope is in: it has told everything up to its version.
+    /// Ends a complete list of a scope: everything up to its version is reported.
     pub(crate) fn listed(&mut self, shared: &Shared, scope: ScopeNumber, relist: u32, version: &Version) {
         self.scopes.set_floor(scope, version.clone(), self.clock.now());
         for slot in self.unconfirmed.leased() {
@@ -156,7 +160,7 @@ impl Table {
         self.reached(shared, scope, version);
     }
 
-    /// The watch of a scope has told everything up to a version.
+    /// Raises the floor of a scope, and undoes the pushes that its watch has passed.
     pub(crate) fn reached(&mut self, shared: &Shared, scope: ScopeNumber, version: &Version) {
         self.scopes.raise_floor(scope, version, self.clock.now());
         while let Some(subject) = self.unconfirmed.passed(scope, version) {
@@ -164,7 +168,7 @@ impl Table {
         }
     }
 
-    /// Gives up to `most` pushes up that nobody has confirmed in time, and says how many.
+    /// Undoes up to `most` pushes that were not confirmed in time. Returns how many.
     pub(crate) fn overrule_overdue(&mut self, shared: &Shared, most: usize) -> usize {
         let now = self.clock.now();
         let later = now.saturating_add((nanos(self.limits.push_confirmation) / RECHECKS).max(1));
@@ -178,7 +182,7 @@ impl Table {
         overruled
     }
 
-    /// Puts what the watch said last in the place of what a push has said.
+    /// Undoes a push: restores its baseline.
     fn overrule(&mut self, shared: &Shared, subject: Subject) {
         let Some(pushed) = self.unconfirmed.remove(subject) else { return };
         let served = shared.served.pin();
@@ -186,7 +190,7 @@ impl Table {
         let floor = pushed.scope.and_then(|scope| self.scopes.floor(scope)).cloned();
         match (subject, pushed.baseline, pushed.scope) {
             (Subject::Live(slot), Some(baseline), Some(scope)) => {
-                // Its record may be a push's own.
+                // The record may have been made by the push, without a claim of the scope.
                 if let Some(record) = self.records.get_mut(slot) {
                     record.claims = self.scopes.with(record.claims, scope);
                 }
@@ -217,8 +221,8 @@ impl Table {
         }
     }
 
-    /// Takes away every route of a scope that is newer than a version: the API server lost the time it is of. Looks at
-    /// some records from slot `from` on, and says where to go on.
+    /// One step of a rewind: removes every route of a scope that is newer than a version, among `many` records from slot
+    /// `from` on. Returns the slot to go on from.
     pub(crate) fn rewind_step(
         &mut self,
         shared: &Shared,
@@ -242,7 +246,7 @@ impl Table {
             }
             let (key, known) = (route.key().to_key(), route.version());
             self.unconfirmed.remove(Subject::Live(slot));
-            // At the version the table has: what is older stays away as long as the tombstone lives.
+            // Deleted at the version the table has: nothing older comes back while the tombstone lives.
             self.remove_record(shared, &served, slot, &key, known);
             forgotten(&key);
         }

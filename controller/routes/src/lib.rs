@@ -1,30 +1,31 @@
 //! The route table: what every request is answered from.
 //!
-//! **Who writes.** Every source (Kubernetes watch, peer push, routes file) holds a [`RouteWriter`]; all of them pass one lock, and that
-//! lock is where order is made. Order is the object's version, never the time of arrival: an upsert must be strictly newer than what is
-//! known of its object, a delete at least as new, and an end by time ([`RouteWriter::expire`]) of that very version. A delete is remembered
-//! as a tombstone, so nothing older brings the object back.
+//! **Who writes.** Every source (Kubernetes watch, peer push, routes file) has a [`RouteWriter`]. All of them pass one
+//! lock, and that lock makes the order. The order is that of the object's versions, not of arrival: an upsert must be
+//! newer than what is known of its object, a delete at least as new, and an expiry ([`RouteWriter::expire`]) of exactly
+//! that version. A delete leaves a tombstone, so nothing older brings the object back.
 //!
-//! **What a push is worth.** What the API server has told beats what a push has claimed. A push that is not newer than what the watch of
-//! its object has told whole (the floor) is stale. A newer one counts until the watch has come so far, and is undone if the watch has no
-//! word of it: see `floors` and `unconfirmed`.
+//! **What a push counts.** The API server beats a push. A push that is not newer than the floor, the version up to which
+//! the object's watch has reported everything, is stale. A newer one applies, and is undone if the watch passes its
+//! version without reporting it. See `floors` and `unconfirmed`.
 //!
-//! **Whose an ID is** is a function of the objects that live, never of arrival: see `ids`.
+//! **Who gets an ID** is a function of the live objects, not of arrival. See `ids`.
 //!
-//! **Who reads.** Envoy workers hold a [`RouteReader`] and look an ID up without lock, allocation or waiting. They see each object
-//! whole: a [`Route`] never changes, it is replaced.
+//! **Who reads.** Envoy workers have a [`RouteReader`] and look an ID up without a lock, an allocation or a wait. They see
+//! each object whole: a [`Route`] is never changed, only replaced.
 //!
-//! **How stale a read may be.** A lookup that starts after a writer's call returned sees that call's effect. One that runs at the
-//! same time sees the table before or after it. A `&Route` in hand stays readable until its pin is dropped, whatever happens to the table.
+//! **How stale a read may be.** A lookup that starts after a writer's call has returned sees that call's effect. A lookup
+//! during the call sees the table before or after it. A `&Route` stays readable until its pin is dropped.
 //!
-//! **What a relist does.** It is a transaction of one [`Scope`]: objects it did not see, and that are not newer than the list, are
-//! deleted at the list's version. See [`Relist`].
+//! **What a relist does.** It is a transaction of one [`Scope`]: objects that the list does not name, and that are not newer
+//! than the list, are deleted at the list's version. See [`Relist`].
 //!
-//! **What may be believed.** Nothing is served before [`RouteReader::is_ready`]; what a state allows is decided by [`verdict`] alone.
+//! **When to serve.** Serve nothing before [`RouteReader::is_ready`]. What a state allows is decided by [`verdict`] alone.
 //!
 //! # Consistency
-//! For one object, versions seen by one reader never go back, unless the watch undoes a push, also across a change of its ID: the old ID is taken away before the new
-//! one is put in place, so for a moment neither may be found, and never both; who acts on that asks [`RouteReader::settled`]. Between two objects there is no order.
+//! For one object, the versions that one reader sees never go back, unless the watch undoes a push. This also holds across
+//! a change of its ID: the old ID is removed before the new one is inserted. For a moment neither is found, and never
+//! both. A reader that acts on a missing object uses [`RouteReader::settled`]. Between two objects there is no order.
 
 #![forbid(unsafe_code)]
 

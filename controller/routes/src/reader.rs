@@ -8,7 +8,7 @@ use crate::counts::{Counters, Counts};
 use crate::served::{PinnedMap, ServedMap};
 use crate::{Filter, Page, Route, digest, page};
 
-/// What readers and the writer have in common.
+/// What the readers and the writer share.
 #[derive(Default)]
 pub(crate) struct Shared {
     pub(crate) served: ServedMap,
@@ -19,10 +19,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// An object leaves its ID for another one, until what this gives is dropped. Under the writer's lock: one at a time.
+    /// Begins the move of an object to another ID; dropping the result ends it. The writer's lock makes it one at a time.
     pub(crate) fn begin_move(&self) -> Move<'_> {
         self.moves.fetch_add(1, Ordering::Relaxed);
-        // Whoever sees that the old ID is free sees the odd number, if it looks behind a fence of its own.
+        // Pairs with the acquire fence in `settled`: see its step 3.
         fence(Ordering::Release);
         Move(&self.moves)
     }
@@ -33,7 +33,7 @@ pub(crate) struct Move<'a>(&'a AtomicU64);
 
 impl Drop for Move<'_> {
     fn drop(&mut self) {
-        // Whoever reads the even number finds the new ID in its place.
+        // Pairs with the acquire load in `settled`: see its step 1.
         self.0.fetch_add(1, Ordering::Release);
     }
 }
@@ -43,40 +43,42 @@ impl Drop for Move<'_> {
 #[error("an object was changing its ID")]
 pub struct Moving;
 
-/// Looks routes up. Cheap to clone, one for each thread or shared as you like; it cannot change anything.
+/// Looks routes up. Cheap to clone and to share between threads. It cannot change the table.
 #[derive(Clone)]
 pub struct RouteReader(pub(crate) Arc<Shared>);
 
 impl RouteReader {
-    /// Whether the first list of every source is in. Before that a missing route means nothing, and nothing may be served. Once true,
-    /// always true: the last known table outlives its sources.
+    /// Whether the first list of every source is complete. Before that a missing route means nothing, and nothing may be
+    /// served. Once true it stays true: the last known table outlives its sources.
     #[inline]
     pub fn is_ready(&self) -> bool {
         self.0.ready.load(Ordering::Acquire)
     }
 
-    /// Pins the table for this thread: routes found stay readable, without counting, until the pin is dropped. Memory of routes
-    /// replaced meanwhile is held back that long, so a pin is for one request and not for keeping.
+    /// Pins the table for this thread: routes found stay readable until the pin is dropped. The memory of replaced routes is
+    /// not freed before that, so hold a pin for one request only.
     #[inline]
     pub fn pin(&self) -> Pinned<'_> {
         Pinned(self.0.served.pin())
     }
 
-    /// Looks for an object that may have changed its ID, for those who act on not finding it. `look` may ask for several IDs. What it
-    /// finds is given back as it is; where it finds nothing this says whether that can be believed.
+    /// Looks for an object that may have changed its ID, for callers that act on not finding it. `look` may look up several
+    /// IDs. What it finds is returned. If it finds nothing, the result says whether that is certain.
     ///
-    /// A move takes the old ID away before the new one is put in place, and a look at both may fall between. So the writer counts before
-    /// the first and after the second, and the number is odd between them. Here it is read before the look and, where nothing was found,
-    /// after it:
-    /// - The first reading acquires what the writer released with it: of an even number, every new ID of the moves it counts.
-    /// - The second stands behind an acquire fence, and the writer's first count before a release fence: a look that has seen an old ID
-    ///   taken away reads at least the odd number of that move.
+    /// A move removes the old ID before it inserts the new one, and a lookup of both may fall between. The writer counts
+    /// moves: once before the old ID is removed (the count becomes odd), once after the new one is inserted (even).
+    /// 1. Read the count, with acquire ordering. If it is even, the new IDs of all counted moves are visible.
+    /// 2. Look.
+    /// 3. If nothing was found, pass an acquire fence and read the count again. The writer passes a release fence after it
+    ///    has made the count odd. So if step 2 has seen an old ID removed, this reads at least the odd count of that move.
+    /// 4. If both counts are equal and even, the object does not exist.
     ///
-    /// So with the same even number twice no object was missed on its way. One that is deleted, or not shown under its ID, is not
-    /// found, and that is true. Takes no lock and does not wait: the caller looks again, or later.
+    /// Why no object is lost: one that moved before step 1 is under its new ID in step 2. One that moved during step 2 has
+    /// changed the count. A deleted object, or one not shown under its ID, is not found, and that is correct. This takes no
+    /// lock and does not wait.
     ///
     /// # Errors
-    /// Nothing was found, and an object was between two IDs meanwhile; not always the one that was looked for.
+    /// [`Moving`]: nothing was found, and some object was between two IDs. Try again, at once or later.
     pub fn settled<R>(&self, look: impl FnOnce(&Pinned<'_>) -> Option<R>) -> Result<Option<R>, Moving> {
         let before = self.0.moves.load(Ordering::Acquire);
         if let Some(found) = look(&self.pin()) {
@@ -87,7 +89,7 @@ impl RouteReader {
         if is_still { Ok(None) } else { Err(Moving) }
     }
 
-    /// The route of an ID, to keep: a copy.
+    /// A copy of the route of an ID.
     pub fn get(&self, id: &str) -> Option<Arc<Route>> {
         self.pin().get(id).map(|route| Arc::new(route.clone()))
     }
@@ -97,14 +99,14 @@ impl RouteReader {
         self.0.counters.read()
     }
 
-    /// A digest of everything that readers can see, in hexadecimal: equal in any two processes that see the same, whatever brought it there
-    /// and in whatever order. It shows no token. Looks at every route, like [`page`](Self::page).
+    /// A digest of everything that readers can see, in hexadecimal. Two processes with equal tables have equal digests,
+    /// whatever the order of their updates. It reveals no token. It reads every route, like [`page`](Self::page).
     pub fn digest(&self) -> String {
         digest::digest(&self.0.served)
     }
 
-    /// Up to `limit` routes (at most [`MAX_PAGE`](crate::MAX_PAGE)) that pass the filter, with IDs behind `after`, in their order.
-    /// Looks at every route: for people and tools, not for requests.
+    /// Up to `limit` routes (at most [`MAX_PAGE`](crate::MAX_PAGE)) that pass the filter, with IDs greater than `after`, in
+    /// order. It reads every route: for people and tools, not for requests.
     pub fn page(&self, filter: &Filter, after: Option<&str>, limit: usize) -> Page {
         page::page(&self.0.served, filter, after, limit)
     }
@@ -129,7 +131,7 @@ impl Pinned<'_> {
         self.get_bytes(id.as_bytes())
     }
 
-    /// The same for an ID as it came from a client: bytes, which match only if they are the ID's.
+    /// The same for an ID as a client sent it.
     #[inline]
     pub fn get_bytes(&self, id: &[u8]) -> Option<&Route> {
         self.0.find(id)

@@ -1,8 +1,20 @@
-//! The table's state behind its writer, and how one mutation changes it.
+//! The state behind the writer's lock, and what an observation changes in it.
 //!
-//! Everything here runs under the writer's lock. Per object there is one record (live) or one tombstone (deleted) or
-//! neither (never seen, or forgotten); never both. Whose an ID is stands in `ids`, what becomes of a push that the
-//! watch does not know yet in `unconfirmed` and `floors`.
+//! Everything here runs under the writer's lock. An object has one record (live), or one tombstone (deleted), or neither
+//! (never seen, or forgotten). `deletes` has the deletes, `ids` decides who gets an ID, `unconfirmed` and `floors` decide
+//! what becomes of a push.
+//!
+//! # A change of ID
+//! 1. `Shared::begin_move` makes the count of moves odd.
+//! 2. The feed defers what it announces.
+//! 3. The object leaves the old ID. Readers find it under neither.
+//! 4. It is published under the new ID.
+//! 5. The count of moves becomes even.
+//! 6. The feed queues both changes.
+//!
+//! Why no update is lost: a reader that looks between 3 and 4 sees an odd count and tries again
+//! ([`RouteReader::settled`]). A subscriber learns of the old ID's end only after step 4, so it finds the object when it
+//! reads the table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

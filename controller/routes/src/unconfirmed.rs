@@ -1,18 +1,21 @@
-//! What only a push has said, until the watch says it too.
+//! Unconfirmed pushes: what a push has reported and the watch has not yet.
 //!
-//! A push is news: it may be ahead of the watch, and then it counts by its version like anything else. But a version
-//! that only a push has claimed proves nothing, and one that is too high would win for ever. So it is remembered, with
-//! the last word of the watch on the object, until one of these:
-//!
-//! 1. The watch speaks of the object at that version or a later one, or of its end: that stands, and the push is
+//! A push may be ahead of the watch, and then applies by its version. But nothing proves that version, and one that is too
+//! high would win for ever. So the push is kept here with its baseline, the last report of the watch on the object, until
+//! one of these happens:
+//! 1. **Confirmed.** The watch reports the object at that version or a later one, or its end. That applies, and the push is
 //!    forgotten.
-//! 2. The watch has come past that version without a word of it: the object never had it. What the watch said last
-//!    stands. A death is not judged so: whoever deletes an object knows the last version of its life, not that of its
-//!    end.
-//! 3. The time for it is over, and the watch was heard since: as in 2. A watch that is silent overrules nobody.
+//! 2. **Passed.** The floor reaches that version and the watch has not reported it: the object never had it. The baseline is
+//!    restored. This does not apply to deletes: a pusher that deletes an object knows the last version of its life, not the
+//!    version of its end.
+//! 3. **Overdue.** The confirmation time is over, and the watch was heard from since. The baseline is restored. A silent
+//!    watch overrules nothing.
 //!
-//! Where no watch covers the object there is nobody to ask: a pushed route then has a lease, which every push renews. A
-//! pushed death has the time of its tombstone; a watch that speaks of the object in that time is asked from then on.
+//! Where no scope covers the object nothing can confirm the push. A pushed route then has a lease, which every push of it
+//! renews. A pushed delete lasts as long as its tombstone; a scope that reports the object in that time takes over.
+//!
+//! Why no update is lost: reports of the watch that are older than the push replace the baseline, so what is restored is
+//! always the watch's last report.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,22 +24,22 @@ use foldhash::fast::RandomState;
 use crate::scope::ScopeNumber;
 use crate::{Observation, Version};
 
-/// A live object or a dead one, by the slot of its record or of its tombstone.
+/// A live object by the slot of its record, or a deleted one by the slot of its tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Live(u32),
     Dead(u32),
 }
 
-/// One thing that a push has said.
+/// An unconfirmed push.
 pub(crate) struct Pushed {
-    /// The version that it claimed.
+    /// The version of the push.
     pub(crate) version: Version,
-    /// The scope whose watch will tell; nothing where there is only a lease.
+    /// The scope that will confirm it; `None` if there is only a lease.
     pub(crate) scope: Option<ScopeNumber>,
-    /// What the watch said last; nothing if it knows no such object.
+    /// The last report of the watch; `None` if the watch knows no such object.
     pub(crate) baseline: Option<Box<Observation>>,
-    /// The last relist that had a word on it, by number.
+    /// The number of the last relist that named the object.
     pub(crate) seen: u32,
     deadline: u64,
     queued: u64,
@@ -45,7 +48,7 @@ pub(crate) struct Pushed {
 #[derive(Default)]
 pub(crate) struct Unconfirmed {
     pushed: HashMap<Subject, Pushed, RandomState>,
-    /// By deadline. One that was renewed is met too early and put back.
+    /// By deadline. A renewed one is met too early, and put back.
     deadlines: BTreeSet<(u64, Subject)>,
     /// The live ones by scope and version.
     by_version: HashMap<ScopeNumber, BTreeSet<(Version, Subject)>>,
@@ -56,7 +59,7 @@ impl Unconfirmed {
         self.pushed.get_mut(&subject)
     }
 
-    /// Remembers what a push said, in the place of what an earlier one said of the same.
+    /// Adds a push, in place of an earlier one of the same object.
     pub(crate) fn insert(
         &mut self,
         subject: Subject,
@@ -82,7 +85,7 @@ impl Unconfirmed {
         self.pushed.insert(subject, pushed);
     }
 
-    /// What the watch said last at this version has come to its end: it does not come back when the push is given up.
+    /// Drops a baseline of this version, whose object has expired: it is not restored.
     pub(crate) fn end_baseline(&mut self, subject: Subject, version: &Version) {
         if let Some(pushed) = self.pushed.get_mut(&subject)
             && pushed.baseline.as_ref().is_some_and(|baseline| baseline.version == *version)
@@ -91,7 +94,7 @@ impl Unconfirmed {
         }
     }
 
-    /// Forgets what was pushed, if anything was.
+    /// Removes the push of an object, if there is one.
     pub(crate) fn remove(&mut self, subject: Subject) -> Option<Pushed> {
         if self.pushed.is_empty() {
             return None;
@@ -106,21 +109,20 @@ impl Unconfirmed {
         Some(pushed)
     }
 
-    /// Prolongs the lease of a route that was pushed again.
+    /// Renews a lease.
     pub(crate) fn renew(&mut self, subject: Subject, deadline: u64) {
         if let Some(pushed) = self.pushed.get_mut(&subject).filter(|pushed| pushed.scope.is_none()) {
             pushed.deadline = deadline;
         }
     }
 
-    /// A live one that the watch of a scope has come past.
+    /// A push of a live object that the floor of its scope has reached.
     pub(crate) fn passed(&self, scope: ScopeNumber, reached: &Version) -> Option<Subject> {
         let (version, subject) = self.by_version.get(&scope)?.first()?;
         (version <= reached).then_some(*subject)
     }
 
-    /// One whose time is over, of those whose scope has been `heard` of since. One that has to wait is looked at again
-    /// `later`.
+    /// A push that is overdue and whose scope was `heard` from since. One whose scope was not is checked again `later`.
     pub(crate) fn overdue(
         &mut self,
         now: u64,
@@ -145,7 +147,7 @@ impl Unconfirmed {
         None
     }
 
-    /// A complete list of a scope had no word on these: the watch knows no such objects.
+    /// Drops the baselines of objects that a complete list of a scope did not name.
     pub(crate) fn forget_unseen(&mut self, scope: ScopeNumber, relist: u32) {
         let mine = self.pushed.values_mut().filter(|pushed| pushed.scope == Some(scope));
         for pushed in mine.filter(|pushed| pushed.seen != relist) {
@@ -153,7 +155,7 @@ impl Unconfirmed {
         }
     }
 
-    /// The live ones that have only a lease.
+    /// The live objects that have only a lease.
     pub(crate) fn leased(&self) -> Vec<u32> {
         let leased = self.pushed.iter().filter(|(_, pushed)| pushed.scope.is_none());
         leased
@@ -161,7 +163,7 @@ impl Unconfirmed {
             .collect()
     }
 
-    /// Forgets the deaths that were pushed of a scope's objects: they stand.
+    /// Confirms the pushed deletes of a scope's objects.
     pub(crate) fn forget_dead(&mut self, scope: ScopeNumber) {
         let mine = self.pushed.iter().filter(|(_, pushed)| pushed.scope == Some(scope));
         let dead: Vec<_> =

@@ -51,7 +51,7 @@ fn a_write_that_waits_gets_the_lock_between_two_steps() {
 #[test]
 fn a_commit_frees_the_lock_between_its_steps() {
     let (writer, reader) = RouteTable::new(Limits::default());
-    let objects = 1_000;
+    let objects = if cfg!(miri) { 300 } else { 1_000 };
     for number in 0..objects {
         writer.apply(crate::table::tests::observed(number, number, 1));
     }
@@ -66,6 +66,6 @@ fn a_commit_frees_the_lock_between_its_steps() {
     let summary = writer.begin_relist(Scope::new("p", None, ""), version(5)).commit();
     assert_eq!((summary.deleted, reader.counts().objects), (objects, 0));
     let left = left.load(Ordering::Relaxed);
-    assert!(left > 0 && left < 1_000, "a write within the commit found {left} objects");
+    assert!(left > 0 && (left as u64) < objects, "a write within the commit found {left} objects");
     assert_eq!(reader.counts().tombstones, objects + 1);
 }
