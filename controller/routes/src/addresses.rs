@@ -1,18 +1,17 @@
-//! Whose an address is, where tenants write addresses.
+//! Who gets an address, where tenants write addresses.
 //!
 //! Some providers take a sandbox's address from an annotation that its owner may change
-//! ([`Observation::ip_is_claimed`]). Such a claim is no proof: pointed at the pod of somebody else it would lead past
-//! that sandbox's own checks. So a claimed address is routed to only while no other living object has it:
+//! ([`Observation::ip_is_claimed`]). Pointed at another sandbox's pod, such a claim would bypass that
+//! sandbox's checks. So a claimed address is routed to only while no other live object has it:
 //!
-//! 1. An object whose address is its controller's word comes before any that claims one.
-//! 2. Among those of one namespace who claim one the oldest is routed to, then the one with the smaller UID.
-//! 3. Where those who claim one are of several namespaces nobody is routed to. Nobody can tell whose pod it is: an old
-//!    sandbox may be pointed at a younger one's.
+//! 1. An address that a controller assigned beats every claim.
+//! 2. Among claims from one namespace the oldest object wins, then the smaller UID.
+//! 3. If claims come from several namespaces, none wins: nothing proves whose pod it is.
 //!
-//! The others are known and not routed to: they have no address, and so are not running. Who has lost its pod (paused,
-//! or in a state that nobody knows) has no address either: it may be another's by now.
+//! The losers stay known without an address, and so are not running. A paused object, or one in an unknown
+//! state, has no address either: its pod is gone, and the address may be another's.
 //!
-//! Nothing is kept here before the first claim is seen; then every live object is looked at once.
+//! Nothing is stored here before the first claim. Then every live object is read once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -129,8 +128,8 @@ fn holder(ip: Option<IpAddr>, state: State, claim: impl FnOnce() -> Option<Rank>
 }
 
 impl Table {
-    /// Takes the address of an object's new observation into account, for the others who have it, and takes it away from
-    /// the observation if it is another's.
+    /// Takes the address of an object's new observation into account, for the others who have it, and takes
+    /// it away from the observation if it is another's.
     pub(crate) fn assign_address(
         &mut self,
         shared: &Shared,
@@ -181,7 +180,8 @@ impl Table {
         observed
     }
 
-    /// Routes to another at an address, if another is to be routed to. The `changing` one is about to be published anyway.
+    /// Routes to another at an address, if another is to be routed to. The `changing` one is about to be
+    /// published anyway.
     fn reassign_address(&mut self, shared: &Shared, served: &PinnedMap<'_>, ip: IpAddr, changing: u32) {
         let changed = self.addresses.as_mut().and_then(|addresses| addresses.elect(ip));
         let (before, now) = changed.unwrap_or_default();
@@ -208,7 +208,8 @@ impl Table {
         self.publish(shared, served, new);
     }
 
-    /// Looks at every live object, once, and copies nothing of those who claim nothing: the writer's lock is held.
+    /// Looks at every live object, once, and copies nothing of those who claim nothing: the writer's lock is
+    /// held.
     fn learn_addresses(&mut self, served: &PinnedMap<'_>) {
         let mut addresses = Addresses::default();
         for at in 0..self.records.slots() {

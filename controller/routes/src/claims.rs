@@ -1,7 +1,6 @@
-//! Objects that are not shown under the ID they claim, in the order in which they would be.
+//! Displaced objects: those that are not shown under the ID they claim, in the order in which they would be.
 //!
-//! Few have any: an ID is a claimant's own as a rule. So what is kept here may cost, and an ID that is not contested
-//! costs nothing.
+//! Most IDs have one claimant. An ID without rivals costs nothing here.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,9 +8,9 @@ use crate::{ObjectKey, Route};
 
 /// Where a claimant stands among those of its ID: the lowest is first.
 ///
-/// Every part is a fact of the object, so every replica ranks alike, whatever it heard first. The order of the fields
-/// is the rule: an object's own name before a label, which a push knows too; then a known age before an unknown one, the
-/// older object before the younger, then the smaller UID. The key breaks what can no longer be a tie of honest objects.
+/// Every field is a fact of the object, so every replica ranks alike, in whatever order it learns. The order
+/// of the fields is the rule: an object's own name before a label; a known age before an unknown one; the
+/// older object before the younger; the smaller UID; the smaller key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     is_not_own: bool,
@@ -147,8 +146,8 @@ impl Displaced {
         claimants.filter_map(|&slot| self.get(slot))
     }
 
-    /// Whether an ID is contested among the claimants of one provider: two or more of them could be served, and one
-    /// of these refuses to share it.
+    /// Whether an ID is contested among the claimants of one provider: two or more of them could be served,
+    /// and one of these refuses to share it.
     pub(crate) fn is_contested(&self, id_hash: u64, provider: &str) -> bool {
         let claimants = self.by_id.get(&id_hash).into_iter().flat_map(|claimants| &claimants.providers);
         let mut contests = claimants.filter(|contest| *contest.provider == *provider);

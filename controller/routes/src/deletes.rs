@@ -1,8 +1,8 @@
 //! Deletes: how a live object ends, and what the table keeps of it.
 //!
 //! A delete at least as new as what is known removes the object and leaves a tombstone. The source matters:
-//! - **A watch** knows the end of an object. Its delete also beats a newer version that only a push has claimed, unless
-//!   that push is about a successor with another UID.
+//! - **A watch** knows the end of an object. Its delete also beats a newer version that only a push has
+//!   claimed, unless that push is about a successor with another UID.
 //! - **A push** is believed until the watch says otherwise: see `unconfirmed`.
 
 use crate::clock::nanos;
@@ -34,7 +34,7 @@ impl Table {
         outcome
     }
 
-    /// Deletes an object that has come to its end at this version, if this is the one it has.
+    /// Expires an object, if it has exactly this version.
     pub(crate) fn expire(&mut self, shared: &Shared, key: &ObjectKey, version: &Version) -> Outcome {
         let served = shared.served.pin();
         let slot = self.records.find(&served, key.raw());
@@ -80,7 +80,8 @@ impl Table {
             return Outcome::Applied;
         }
         if is_older {
-            // The end of an object beats whatever a push has claimed of it, but for a push of its successor.
+            // The end of an object beats any version that a push has claimed for it, but not a push of its
+            // successor.
             let is_same_object = uid.is_none_or(|uid| route.uid() == uid);
             let Some(pushed) = self.unconfirmed.get_mut(Subject::Live(slot)) else { return Outcome::Stale };
             if !is_same_object {
@@ -93,7 +94,7 @@ impl Table {
         Outcome::Applied
     }
 
-    /// Takes a live object out and leaves a tombstone, of which it gives the slot.
+    /// Removes a live object and leaves a tombstone. Returns the tombstone's slot.
     pub(crate) fn remove_record(
         &mut self,
         shared: &Shared,
@@ -122,8 +123,8 @@ impl Table {
         Some(())
     }
 
-    /// Takes a live object out whose lease has ended. An equal push is a sign of life, so it is buried at the version
-    /// before; the first version has none.
+    /// Removes a live object whose lease has ended. The next equal push must bring it back, so its tombstone
+    /// has the version before; the first version has none.
     pub(crate) fn end_lease(
         &mut self,
         shared: &Shared,
@@ -152,7 +153,7 @@ impl Table {
             && let Some(slot) = tombstone
             && (self.unconfirmed.remove(Subject::Dead(slot)).is_some() || self.tombstones.is_claimed(slot))
         {
-            // The watch knows the version of its end; the push only claimed one.
+            // The watch knows the version of the delete; the push only claimed one.
             self.tombstones.set_claimed(slot, false);
             self.tombstones.renew(slot, version, deadline);
             return Outcome::Applied;
@@ -190,13 +191,13 @@ impl Table {
         slot
     }
 
-    /// When what is buried or held now is forgotten.
+    /// When a tombstone or a hold that begins now ends.
     pub(crate) fn end_of_hold(&self) -> u64 {
         self.clock.now().saturating_add(nanos(self.limits.tombstone_lifetime))
     }
 
-    /// Forgets up to `most` tombstones whose time is over, lets as many IDs go, and gives up as many pushes that nobody
-    /// confirmed. Says how many there were of that of which there were most.
+    /// Removes up to `most` tombstones and as many holds whose time is over, and undoes as many overdue
+    /// pushes. Returns the largest of the three counts.
     pub(crate) fn sweep(&mut self, shared: &Shared, most: usize) -> usize {
         let overruled = self.overrule_overdue(shared, most);
         let now = self.clock.now();

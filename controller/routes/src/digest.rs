@@ -1,8 +1,9 @@
 //! A table in one line: equal where two processes serve the same, and different where they do not.
 //!
-//! Each route is hashed by itself (SHA-256 of its parts, each with its length before it) and the hashes are added up as numbers of 256 bits,
-//! so no order enters; the sum is hashed once more, with the number of routes. What enters is what readers can see and what is the same
-//! everywhere: not the identity's number, which is the process's own. A token enters as its own SHA-256, and nothing of it can be had back.
+//! Each route is hashed by itself (SHA-256 of its parts, each with its length before it) and the hashes are
+//! added up as numbers of 256 bits, so no order enters; the sum is hashed once more, with the number of
+//! routes. What enters is what readers can see and what is the same everywhere: not the identity's number,
+//! which is the process's own. A token enters as its own SHA-256, and nothing of it can be had back.
 //!
 //! It looks at every route, and is no snapshot: compare digests of tables that nobody is changing.
 

@@ -1,32 +1,34 @@
 //! The change feed: subscribers learn what happens to served IDs.
 //!
-//! An ambiguous ID is not served. When an ID becomes ambiguous, subscribers get [`ChangeKind::Gone`]; when that ends, they
-//! get [`ChangeKind::Appeared`]. Changes among its claimants in between are not reported.
+//! An ambiguous ID is not served. When an ID becomes ambiguous, subscribers get [`ChangeKind::Gone`]; when
+//! that ends, they get [`ChangeKind::Appeared`]. Changes among its claimants in between are not reported.
 //!
-//! **Writing.** The table's writer queues a change under its lock, after readers can see it. It waits for no subscriber.
-//! Without subscribers it does nothing.
+//! **Writing.** The table's writer queues a change under its lock, after readers can see it. It waits for no
+//! subscriber. Without subscribers it does nothing.
 //!
-//! **Moves.** An object that changes its ID is gone from one ID and appears under another: two changes. Both are queued
-//! after readers can see both, so a subscriber never takes a move for an end.
+//! **Moves.** An object that changes its ID is gone from one ID and appears under another: two changes. Both
+//! are queued after readers can see both, so a subscriber never takes a move for an end.
 //!
-//! **Lag.** Each subscriber has a bounded queue. When it is full, further changes are dropped and counted, and the next
-//! notice is [`Notice::Lagged`]. To catch up:
+//! **Lag.** Each subscriber has a bounded queue. When it is full, further changes are dropped and counted,
+//! and the next notice is [`Notice::Lagged`]. To catch up:
 //! 1. take the [`Notice::Lagged`] (or subscribe, at first);
 //! 2. read the table. Treat an ambiguous route ([`Route::is_ambiguous`]) as none.
 //!
-//! Why no update is lost: a change is visible in the table before it is queued. So every change that was dropped before
-//! step 1 is seen in step 2, and every change after step 1 is in the queue.
+//! Why no update is lost: a change is visible in the table before it is queued. So every change that was
+//! dropped before step 1 is seen in step 2, and every change after step 1 is in the queue.
 //!
 //! **Filters.** A subscriber may pass a filter
-//! ([`RouteWriter::subscribe_where`](crate::RouteWriter::subscribe_where)). The writer calls it for every change, under the
-//! writer's lock, and copies and queues only what it accepts. To start following an identity:
+//! ([`RouteWriter::subscribe_where`](crate::RouteWriter::subscribe_where)). The writer calls it for every
+//! change, under the writer's lock, and copies and queues only what it accepts. To start following an
+//! identity:
 //! 1. add it to the filter's set, under a lock that the filter takes too;
 //! 2. read the table.
 //!
-//! Why no update is lost: a change that was rejected before step 1 is in the table by step 2. A later one is accepted.
+//! Why no update is lost: a change that was rejected before step 1 is in the table by step 2. A later one is
+//! accepted.
 //!
-//! **Waiting.** [`Changes::recv_timeout`] blocks a thread. [`Changes::set_waker`] calls back when there is a notice, for an
-//! event loop. [`Changes::try_recv`] does neither.
+//! **Waiting.** [`Changes::recv_timeout`] blocks a thread. [`Changes::set_waker`] calls back when there is a
+//! notice, for an event loop. [`Changes::try_recv`] does neither.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -204,8 +206,8 @@ impl Changes {
         notice
     }
 
-    /// Sets a function that is called when an empty queue gets a notice, and now if there is one. It is called on the
-    /// writer's thread and must be quick.
+    /// Sets a function that is called when an empty queue gets a notice, and now if there is one. It is
+    /// called on the writer's thread and must be quick.
     pub fn set_waker(&mut self, waker: impl Fn() + Send + Sync + 'static) {
         let waker: Waker = Arc::new(waker);
         let mut inner = self.queue.inner.lock();
@@ -257,7 +259,8 @@ impl Feed {
         !self.subscribers.is_empty()
     }
 
-    /// Queues a change for every subscriber whose filter accepts it. The routes are copied once, and only if one does.
+    /// Queues a change for every subscriber whose filter accepts it. The routes are copied once, and only if
+    /// one does.
     pub(crate) fn announce(&mut self, old: Option<&Route>, new: Option<&Route>) {
         let mut change = None;
         for Subscriber { queue, filter, deferred } in &mut self.subscribers {

@@ -1,16 +1,18 @@
 //! Floors: the version up to which a scope's watch has reported everything, and what that means for pushes.
 //!
-//! A complete list of a scope without a selector names every object of it, and its watch reports every later change in the
-//! order of versions. So there is a version up to which everything is reported: the floor.
+//! A complete list of a scope without a selector names every object of it, and its watch reports every later
+//! change in the order of versions. So there is a version up to which everything is reported: the floor.
 //! 1. A complete list sets it.
 //! 2. Events and bookmarks raise it.
 //! 3. A rewind of the API server lowers it.
 //!
-//! A push that is not newer than the floor is stale, even if the table knows nothing of its object. A gateway that has just
-//! started has no tombstones, and must not revive what was deleted before. A newer push applies: see `unconfirmed`.
+//! A push that is not newer than the floor is stale, even if the table knows nothing of its object. A gateway
+//! that has just started has no tombstones, and must not revive what was deleted before. A newer push
+//! applies: see `unconfirmed`.
 //!
-//! Why no update is lost: a change at or below the floor was in the list or in an event, so the push of it has nothing to
-//! add. A change above the floor is applied from the push, and later confirmed or undone by the watch.
+//! Why no update is lost: a change at or below the floor was in the list or in an event, so the push of it
+//! has nothing to add. A change above the floor is applied from the push, and later confirmed or undone by
+//! the watch.
 
 use crate::clock::nanos;
 use crate::key::RawKey;
@@ -76,7 +78,8 @@ impl Table {
     /// Records that only a push has reported this so far.
     pub(crate) fn mark_unconfirmed(&mut self, subject: Subject, version: Version, baseline: Baseline) {
         if let Subject::Dead(slot) = subject {
-            // No scope can confirm it yet. There may be a million of these, so the tombstone itself has the mark.
+            // No scope can confirm it yet. There may be a million of these, so the tombstone itself has the
+            // mark.
             self.tombstones.set_claimed(slot, baseline.scope.is_none());
         }
         let after = |wait| self.clock.now().saturating_add(nanos(wait));
@@ -105,7 +108,8 @@ impl Table {
         }
     }
 
-    /// Replaces the baseline of an unconfirmed push by what the watch reports. Returns whether there is such a push.
+    /// Replaces the baseline of an unconfirmed push by what the watch reports. Returns whether there is such
+    /// a push.
     pub(crate) fn update_baseline(
         &mut self,
         subject: Subject,
@@ -116,7 +120,8 @@ impl Table {
         if let Subject::Dead(slot) = subject
             && self.tombstones.is_claimed(slot)
         {
-            // A scope that covers nothing, or has no complete list yet, reports the object: now it can confirm the delete.
+            // A scope that covers nothing, or has no complete list yet, reports the object: now it can
+            // confirm the delete.
             let version = self.tombstones.version(slot).clone();
             self.mark_unconfirmed(subject, version, Baseline { scope: Some(scope), ..Baseline::default() });
         }
@@ -221,8 +226,8 @@ impl Table {
         }
     }
 
-    /// One step of a rewind: removes every route of a scope that is newer than a version, among `many` records from slot
-    /// `from` on. Returns the slot to go on from.
+    /// One step of a rewind: removes every route of a scope that is newer than a version, among `many`
+    /// records from slot `from` on. Returns the slot to go on from.
     pub(crate) fn rewind_step(
         &mut self,
         shared: &Shared,

@@ -1,14 +1,15 @@
-//! IDs that are kept free for a while after the one who was served under them is gone.
+//! Holds: IDs that are reserved for a while after the object served under them is gone.
 //!
-//! Clients of the dead go on sending for a while. Until the hold ends nobody from elsewhere may be served under the
-//! ID; a successor in the same namespace, and of the same provider, may. An object that has the ID as its own name may
-//! too, unless the dead had it so: otherwise anybody could keep a name from its owner by a label.
+//! Clients of a deleted object still send requests for a while. Until the hold ends, no object from another
+//! provider or namespace is served under the ID; a successor of the same is. An object that has the ID as its
+//! own name is served too, unless the deleted one had it so: otherwise a label could keep a name from its
+//! owner.
 //!
-//! A hold ends with its time, not with a successor: whether a rival comes before the successor or after it is a matter
-//! of delivery.
+//! A hold ends with its time, not with a successor: otherwise the order of delivery would decide between a
+//! successor and a rival.
 //!
-//! A hold knows hashes only, and stands in the queue of their ends: at a million deletes in ten minutes it has to be
-//! small. Two that share a hash are kept apart from nothing worse than a wait.
+//! Holds store hashes only, in a queue by their ends: a million deletes in ten minutes must stay small. Two
+//! IDs with one hash can only make each other wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -17,8 +18,8 @@ use crate::Route;
 use crate::index::Index;
 use crate::key::RawKey;
 
-/// For whom an ID is kept: those of one provider and namespace, by hash. The lowest bit says whether the one who is gone had
-/// the ID as its own name.
+/// For whom an ID is kept: those of one provider and namespace, by hash. The lowest bit says whether the one
+/// who is gone had the ID as its own name.
 #[derive(Clone, Copy)]
 struct Heirs(u64);
 
@@ -44,14 +45,15 @@ struct Hold {
 
 pub(crate) struct Holds {
     hasher: RandomState,
-    /// In the order of their ends. One that was made anew since, or is over, is not in the index and is passed over.
+    /// In the order of their ends. One that was made anew since, or is over, is not in the index and is
+    /// passed over.
     queue: VecDeque<Hold>,
     /// The number of the first in the queue; the others have the numbers after it, which may come round.
     first: u32,
     /// The number of an ID's hold, by the ID's hash.
     index: Index,
-    /// Who was served last under an ID that is ambiguous now, by the ID's hash: for their group it is kept when one of them
-    /// goes. Where there is a hold too, it is for the same group.
+    /// Who was served last under an ID that is ambiguous now, by the ID's hash: for their group it is kept
+    /// when one of them goes. Where there is a hold too, it is for the same group.
     remembered: HashMap<u64, u64>,
     cap: usize,
 }

@@ -1,19 +1,20 @@
-//! Whose an ID is.
+//! Who gets an ID.
 //!
-//! Each live object claims one ID. Of the claimants at most one is shown to readers, under the ID; the others are
-//! displaced. Subject one is a function of the objects that live, and of the last who was served; never of arrival:
+//! Each live object claims one ID. At most one claimant is shown to readers under it; the others are
+//! displaced. Which one is a function of the live objects and of who was served last, never of arrival:
 //!
-//! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)). The first is shown. Whoever has
-//!    the ID by its own name ([`Observation::own_id`](crate::Observation)) loses it to no label. Among labels the older
-//!    object is first, also one that is labelled later: only whoever admits labels to the cluster can prevent that.
-//! 2. If two or more of the first one's provider could be served, and one of these refuses to share
-//!    ([`Clash::Refuse`](crate::Clash)), the first is shown as ambiguous and stands for all: nobody is served. An
-//!    object that could not be served makes no ID ambiguous, nor does one of another provider.
-//! 3. When the one who is served leaves the ID, or its name goes on with another UID, the ID is held for the lifetime of
-//!    a tombstone ([`Holds`](crate::holds)): claimants from another namespace wait, those of the same follow at once.
-//!    Then rank decides again, whoever has followed.
+//! 1. Claimants are ranked by facts of the objects ([`Rank`](crate::claims::Rank)), and the first is shown.
+//!    An object that has the ID by its own name ([`Observation::own_id`](crate::Observation)) comes before
+//!    any label. Among labels the older object comes first, even if it was labelled later: only an admission
+//!    policy of the cluster can prevent that.
+//! 2. If two or more claimants of the first one's provider could be served, and one of these refuses to share
+//!    ([`Clash::Refuse`](crate::Clash)), the first is shown as ambiguous and none is served. An object that
+//!    could not be served makes no ID ambiguous, nor does one of another provider.
+//! 3. When the served object leaves the ID, or its name goes on with another UID, the ID is held for the
+//!    lifetime of a tombstone ([`Holds`](crate::holds)). Claimants from other namespaces wait; those of the
+//!    same follow at once. After the hold, rank decides again.
 //!
-//! Nothing happens to the one who is shown when another claimant comes, changes or goes, unless that changes who is
+//! The shown object is not touched when another claimant comes, changes or goes, unless that changes who is
 //! first or whether the ID is ambiguous.
 
 use crate::counts::Counter;
@@ -23,8 +24,8 @@ use crate::table::Table;
 use crate::{Outcome, Route};
 
 impl Table {
-    /// Puts an object's new route in place; nothing of it is left elsewhere but an older route under the same ID. Says
-    /// whose ID was taken, or who has it.
+    /// Publishes an object's new route. Its older route, if any, must be under the same ID. Returns whose ID
+    /// was taken, or who has it.
     pub(crate) fn publish(&mut self, shared: &Shared, served: &PinnedMap<'_>, new: Route) -> Outcome {
         let (slot, id_hash) = (new.slot(), new.id_hash());
         if let Some(record) = self.records.get_mut(slot) {
@@ -68,7 +69,7 @@ impl Table {
         }
     }
 
-    /// An object leaves its ID: it is not shown any more and claims nothing.
+    /// Withdraws an object from its ID: it is not shown and claims nothing.
     pub(crate) fn leave(&mut self, shared: &Shared, served: &PinnedMap<'_>, slot: u32) {
         let Some(own) = self.records.route(served, slot) else { return };
         let (own, id_hash) = (own.clone(), own.id_hash());
@@ -86,7 +87,8 @@ impl Table {
         shared.counters.displaced.set(self.records.displaced.len());
     }
 
-    /// Keeps an ID for the heirs of one that leaves it, or whose name lives on with another UID: its clients still send.
+    /// Holds an ID for the successors of an object that leaves it or gets another UID: its clients still send
+    /// requests.
     pub(crate) fn hold_for(&mut self, shown: Option<&Route>, gone: &Route) {
         let until = self.end_of_hold();
         match shown {
@@ -96,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Decides anew about an ID whose hold is over, if anybody waits for it.
+    /// Elects again for an ID whose hold is over, if a claimant waits.
     pub(crate) fn elect_again(&mut self, shared: &Shared, id_hash: u64) {
         let served = shared.served.pin();
         if self.records.displaced.any(id_hash) {
@@ -105,7 +107,7 @@ impl Table {
         }
     }
 
-    /// Gives an object the rank of its age, which was not known before.
+    /// Sets an object's age, which was not known before, and elects again.
     pub(crate) fn set_created(&mut self, shared: &Shared, slot: u32, created: u32) {
         let Some(record) = self.records.get_mut(slot) else { return };
         if record.created == created {
@@ -119,8 +121,8 @@ impl Table {
         self.elect_again(shared, id_hash);
     }
 
-    /// Decides whom to show of those who claim an ID: the displaced, and the one who is shown now. The `changed` one has
-    /// a new route.
+    /// Elects which claimant of an ID is shown, among the displaced and the one shown now. The `changed` one
+    /// has a new route.
     fn elect(
         &mut self,
         shared: &Shared,
@@ -138,7 +140,7 @@ impl Table {
         self.elect_displaced(shared, served, shown, id_hash, changed);
     }
 
-    /// The same among the displaced alone. The one who is shown now is one of them, or has left.
+    /// The same among the displaced alone. The one shown now is one of them, or has left.
     fn elect_displaced(
         &mut self,
         shared: &Shared,
@@ -166,7 +168,7 @@ impl Table {
         }
         let new = self.records.displaced.remove(slot).map(|route| route.marked(ambiguous));
         shared.counters.displaced.set(self.records.displaced.len());
-        // A rival came or went, and nothing has changed for the one who is shown.
+        // A rival came or went, and nothing changed for the one shown.
         if let Some(shown) = shown
             && (shown.slot(), shown.is_ambiguous()) == (slot, ambiguous)
             && changed != Some(slot)
@@ -176,7 +178,7 @@ impl Table {
         self.show(shared, served, shown, new);
     }
 
-    /// Changes what readers see under an ID, and tells whoever listens what became of the route that was served.
+    /// Changes what readers see under an ID, and announces it to subscribers.
     pub(crate) fn show(
         &mut self,
         shared: &Shared,

@@ -1,7 +1,7 @@
 //! From a key's hash to a slot number, in shards.
 //!
-//! A hash table grows by moving all it holds, and a writer waits for that. In 256 shards each growth moves a 256th: at a million objects
-//! a wait of well under a millisecond in place of one that a person would notice.
+//! A hash table grows by moving everything it has, and the writer waits for that. With 256 shards each growth
+//! moves a 256th: well under a millisecond at a million objects.
 
 use hashbrown::HashTable;
 

@@ -1,11 +1,13 @@
-//! Names of objects. The key is what a version belongs to; the lookup ID only points at it and is never parsed back into one.
+//! Names of objects. The key is what a version belongs to; the lookup ID only points at it and is never
+//! parsed back into one.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 use crate::{MAX_NAME, MAX_NAMESPACE, MAX_PROVIDER};
 
-/// One object of one provider. The provider is part of the name: two kinds may have objects of the same namespace and name at once.
+/// One object of one provider. The provider is part of the name: two kinds may have objects of the same
+/// namespace and name at once.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
     // "provider:namespace/name" in one allocation; neither separator can occur in a part.
@@ -30,8 +32,8 @@ pub(crate) struct RawKey<'a> {
     pub(crate) name: &'a [u8],
 }
 
-/// Why an object cannot have a key: which part is empty, too long, or has a `/`, a `:` or a control character. A retry
-/// does not help: the same parts give the same error.
+/// Why an object cannot have a key: which part is empty, too long, or has a `/`, a `:` or a control
+/// character. A retry does not help: the same parts give the same error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The provider: 1 to 63 bytes.
@@ -87,8 +89,8 @@ impl ObjectKey {
         self.borrowed().name
     }
 
-    /// Whether an ID is the one that this object has by its name alone: `{namespace}--{name}`, or the name of an object
-    /// without a namespace.
+    /// Whether an ID is the one that this object has by its name alone: `{namespace}--{name}`, or the name of
+    /// an object without a namespace.
     pub fn has_own_id(&self, id: &str) -> bool {
         let KeyRef { namespace, name, .. } = self.borrowed();
         match namespace {

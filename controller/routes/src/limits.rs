@@ -1,7 +1,8 @@
 //! The bounds of everything a message may bring.
 //!
-//! Text limits are checked when an observation is applied (or a key is made): what is over them is invalid and changes nothing. Counts are
-//! bounded by [`Limits`], so no sequence of messages makes the table grow past them.
+//! Text limits are checked when an observation is applied (or a key is made): what is over them is invalid
+//! and changes nothing. Counts are bounded by [`Limits`], so no sequence of messages makes the table grow
+//! past them.
 
 use std::time::Duration;
 
@@ -25,18 +26,18 @@ pub const MAX_PAGE: usize = 10_000;
 /// How much a table remembers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a tombstone stays, from its object's newest delete. As long is an ID kept for the namespace of the one
-    /// who was served under it.
+    /// How long a tombstone stays, from its object's newest delete. As long is an ID kept for the namespace
+    /// of the one who was served under it.
     pub tombstone_lifetime: Duration,
-    /// Most tombstones at once. At the cap the oldest is dropped for each new one: a late message is least likely to be
-    /// about it. Each one dropped is counted.
+    /// Most tombstones at once. At the cap the oldest is dropped for each new one: a late message is least
+    /// likely to be about it. Each one dropped is counted.
     pub max_tombstones: usize,
     /// Most live objects at once. An observation of a further one is invalid, and counted as such.
     pub max_routes: usize,
     /// How long a push may be ahead of a watch that is heard. After that the watch is right.
     pub push_confirmation: Duration,
-    /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever. The next push of it, also an
-    /// equal one, brings it back.
+    /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever. The
+    /// next push of it, also an equal one, brings it back.
     pub push_lease: Option<Duration>,
 }
 

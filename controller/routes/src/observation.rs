@@ -11,7 +11,8 @@ pub enum Clash {
     /// The first in rank is served. See the module `table`, "Whose an ID is".
     #[default]
     Rank,
-    /// Nobody is served while there are two or more that could be, whatever the others want. The last that remains is served again.
+    /// Nobody is served while there are two or more that could be, whatever the others want. The last that
+    /// remains is served again.
     Refuse,
 }
 
@@ -22,8 +23,8 @@ pub struct Observation {
     pub key: ObjectKey,
     /// What requests call it.
     pub id: String,
-    /// The ID comes from the object's own name, not from a label or another field that its owner chooses: nobody else
-    /// gets it, however old.
+    /// The ID comes from the object's own name, not from a label or another field that its owner chooses:
+    /// nobody else gets it, however old.
     pub own_id: bool,
     /// Subject object of that name it is: another UID is another identity.
     pub uid: String,
@@ -35,7 +36,8 @@ pub struct Observation {
     pub version: Version,
     /// The pod's address, if it has one.
     pub ip: Option<IpAddr>,
-    /// The address is the word of the object's owner (an annotation that a tenant may write), not of a controller.
+    /// The address is the word of the object's owner (an annotation that a tenant may write), not of a
+    /// controller.
     pub ip_is_claimed: bool,
     /// When the object was created, in seconds since 1970, if its source knows: a push does not.
     pub created: Option<u64>,

@@ -2,7 +2,8 @@
 
 use crate::ObjectKey;
 
-/// What became of one observation or delete. Only `Invalid` says something about the message; the others are all in order.
+/// What became of one observation or delete. Only `Invalid` says something about the message; the others are
+/// all in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The table changed.
@@ -12,14 +13,14 @@ pub enum Outcome {
         /// The object that held the ID.
         displaced: ObjectKey,
     },
-    /// The table changed, and the object is not served: another claims its ID and comes before it, or the ID is kept
-    /// for the namespace of the one who was served last.
+    /// The table changed, and the object is not served: another claims its ID and comes before it, or the ID
+    /// is kept for the namespace of the one who was served last.
     Displaced {
         /// Who is shown under the ID; nobody where it is kept.
         by: Option<ObjectKey>,
     },
-    /// The table changed, and nobody is served under the ID: another live object claims it, and one of those who do refuses to share it
-    /// ([`Clash::Refuse`](crate::Clash::Refuse)).
+    /// The table changed, and nobody is served under the ID: another live object claims it, and one of those
+    /// who do refuses to share it ([`Clash::Refuse`](crate::Clash::Refuse)).
     Ambiguous {
         /// Another claimant: of several, the first in the order of keys.
         other: ObjectKey,
@@ -52,7 +53,8 @@ impl Outcome {
     }
 }
 
-/// Why an observation cannot be a route. A retry does not help, except for `Full`: the table may have room later.
+/// Why an observation cannot be a route. A retry does not help, except for `Full`: the table may have room
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Invalid {
     /// The lookup ID is not 1 to 253 of `[A-Za-z0-9._-]`.

@@ -1,6 +1,7 @@
 //! Routes in order of their IDs, a page at a time, for people.
 //!
-//! A page looks at every route and keeps at most a page of them. It is no snapshot: a route that changes meanwhile is seen before or after.
+//! A page looks at every route and keeps at most a page of them. It is no snapshot: a route that changes
+//! meanwhile is seen before or after.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -72,7 +73,8 @@ pub(crate) fn page(served: &ServedMap, filter: &Filter, after: Option<&str>, lim
     first(served.iter(), filter, after, limit)
 }
 
-/// The page of these routes, which may name one ID twice: a route that is replaced during a walk may be met before and after.
+/// The page of these routes, which may name one ID twice: a route that is replaced during a walk may be met
+/// before and after.
 fn first<'a>(
     routes: impl Iterator<Item = &'a Route>,
     filter: &Filter,

@@ -1,17 +1,19 @@
 //! Subject addresses a sandbox may have.
 //!
-//! A route is a promise to send a user's bytes to an address. One that names this machine, the machines beside it or a
-//! cloud's metadata service would make the gateway ask its own neighbours on a stranger's behalf, so every address that
-//! comes from outside (a peer's push, a watched object) passes this one policy. The routes file is the operator's own
-//! word and does not.
+//! A route is a promise to send a user's bytes to an address. One that names this machine, the machines
+//! beside it or a cloud's metadata service would make the gateway ask its own neighbours on a stranger's
+//! behalf, so every address that comes from outside (a peer's push, a watched object) passes this one policy.
+//! The routes file is the operator's own word and does not.
 //!
-//! Without ranges only private addresses are admitted ([`PRIVATE`]): that is where pods are unless somebody arranged it
-//! otherwise, and whoever did can name the ranges. With ranges only what is in one of them is admitted, and an address
-//! of a special block ([`SPECIAL`]) only by a range that lies inside that block: `0.0.0.0/0` does not open loopback,
-//! `127.0.0.0/8` does. Some are never admitted: unspecified, multicast, broadcast, and the known metadata services.
+//! Without ranges only private addresses are admitted ([`PRIVATE`]): that is where pods are unless somebody
+//! arranged it otherwise, and whoever did can name the ranges. With ranges only what is in one of them is
+//! admitted, and an address of a special block ([`SPECIAL`]) only by a range that lies inside that block:
+//! `0.0.0.0/0` does not open loopback, `127.0.0.0/8` does. Some are never admitted: unspecified, multicast,
+//! broadcast, and the known metadata services.
 //!
-//! An IPv6 address can carry an IPv4 one, and on some networks a packet to the first arrives at the second (see
-//! [`carried`]). So what is carried is judged too: no spelling of a metadata service or of loopback passes.
+//! An IPv6 address can carry an IPv4 one, and on some networks a packet to the first arrives at the second
+//! (see [`carried`]). So what is carried is judged too: no spelling of a metadata service or of loopback
+//! passes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -23,8 +25,8 @@ mod carried;
 #[cfg(test)]
 mod tests;
 
-/// Where clouds answer with credentials: AWS (and most others), AWS tasks, Alibaba, Azure, Oracle; then AWS, AWS pods and
-/// Google on IPv6.
+/// Where clouds answer with credentials: AWS (and most others), AWS tasks, Alibaba, Azure, Oracle; then AWS,
+/// AWS pods and Google on IPv6.
 const METADATA: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
@@ -45,7 +47,8 @@ const fn v6(segments: [u16; 8], length: u8) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), length))
 }
 
-/// Admitted only by a range inside them: loopback, link-local, and the blocks whose addresses stand for IPv4 ones.
+/// Admitted only by a range inside them: loopback, link-local, and the blocks whose addresses stand for IPv4
+/// ones.
 const SPECIAL: [IpNet; 9] = [
     v4(127, 0, 0, 0, 8),
     v4(169, 254, 0, 0, 16),
@@ -58,7 +61,8 @@ const SPECIAL: [IpNet; 9] = [
     carried::TEREDO,
 ];
 
-/// Admitted where no ranges are given: RFC 1918, the shared space of RFC 6598, and IPv6's unique local addresses.
+/// Admitted where no ranges are given: RFC 1918, the shared space of RFC 6598, and IPv6's unique local
+/// addresses.
 const PRIVATE: [IpNet; 5] = [
     v4(10, 0, 0, 0, 8),
     v4(172, 16, 0, 0, 12),
@@ -133,8 +137,8 @@ impl AddressPolicy {
         })
     }
 
-    /// Takes an address that is not admitted away from what a source saw, so that the object is known and not routed to.
-    /// Says which one it was, and why.
+    /// Takes an address that is not admitted away from what a source saw, so that the object is known and not
+    /// routed to. Says which one it was, and why.
     pub fn screen(&self, observed: &mut Observation) -> Option<Refused> {
         let refused = self.refuses(observed.ip?)?;
         observed.ip = None;

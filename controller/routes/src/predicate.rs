@@ -1,7 +1,8 @@
 //! What a state means: the one function that every writer and reader of every process uses.
 //!
-//! Equal messages make equal tables only if nobody has an opinion of their own. So a writer asks [`verdict`] whether to keep an object and
-//! a reader asks it whether to serve one, and what a process can do ([`Capability`]) may change the service but never the fate.
+//! Equal messages make equal tables only if nobody has an opinion of their own. So a writer asks [`verdict`]
+//! whether to keep an object and a reader asks it whether to serve one, and what a process can do
+//! ([`Capability`]) may change the service but never the fate.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
-//! The live objects, by key: what a writer compares with. Readers never come here.
+//! Records: what the writer keeps per live object, by key. Readers never use them.
 //!
-//! A record does not hold its route. The served map does, and the record finds it there by the hash of its ID; only the route of an object
-//! that is not shown under its ID, because another one is, is held here.
+//! A record does not own its route. The served map does, and the record has the hash of the ID to find it
+//! there. Only the route of a displaced object is stored here.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -81,7 +81,8 @@ impl Records {
         self.get(slot).map_or(0, |record| record.created)
     }
 
-    /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked that there is room.
+    /// Adds an object that is not in yet, and gives the slot its route has to name. The caller has checked
+    /// that there is room.
     pub(crate) fn insert(&mut self, key: RawKey<'_>, id_hash: u64, claims: ClaimSet, created: u32) -> u32 {
         let key_hash = self.hash(key);
         let slot = self.slots.insert(Record { id_hash, key_hash, created, claims, seen: 0 });

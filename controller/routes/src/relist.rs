@@ -1,26 +1,28 @@
-//! Relists: what a complete list says about the objects it does not name.
+//! Relists: what a complete list means for the objects it does not name.
 //!
-//! A relist begins with its scope and ends with a commit. In between each object of the list is observed, which is an ordinary
-//! observation and applies by its version; other writers go on meanwhile. The commit then deletes, at the list's version, the objects of
-//! the scope that the list did not name, unless something newer than the list is known of them. A relist that is dropped deletes nothing.
+//! 1. [`RouteWriter::begin_relist`] begins the relist of a scope.
+//! 2. [`Relist::observe`] applies each object of the list by its version. Other writers go on meanwhile.
+//! 3. [`Relist::commit`] deletes, at the list's version, the objects of the scope that the list did not name,
+//!    unless something newer than the list is known of them.
+//! 4. The tombstones of a scope without a selector are raised to the list's version: the list shows that
+//!    those objects did not come back, so no older message may bring them back.
+//! 5. The scope's floor is set: see `floors`.
 //!
-//! The commit also sets the scope's floor: see `floors`.
+//! A relist that is dropped deletes nothing. A second relist of a scope supersedes the first: the commit of
+//! the first deletes nothing and says so.
 //!
-//! An object that is deleted already has a tombstone, and a scope without selector raises it to the list's version too: the list says that
-//! the object did not come back meanwhile, so no message of that time may bring it.
-//!
-//! # Subject objects are the scope's
-//! Those it has seen, in a list or by [`RouteWriter::apply_in`]. Besides, if it has no selector, those in its provider and namespace that
-//! no scope has seen (a peer told of them): a complete list would have named them. An object that several scopes saw is deleted by
-//! the last that misses it; the others just let go of it. So scopes never delete each other's objects.
+//! # Which objects belong to a scope
+//! Those it has seen, in a list or by [`RouteWriter::apply_in`]. A scope without a selector also has the
+//! objects in its provider and namespace that no scope has seen (pushed ones): a complete list would name
+//! them. An object that several scopes have seen is deleted by the last that misses it; the others release
+//! it. So scopes never delete each other's objects.
 //!
 //! # Consistency
-//! The commit walks the objects in steps and frees the lock between them, so no writer waits for the whole walk. Each object is judged
-//! at one moment between the commit's begin and end. "Named" is kept with the object: one that the watch deletes after it was named, and
-//! that comes back with a version not newer than the list, counts as not named, since the list and that delete cannot both be of its
-//! past. A push proves no delete: what pushes delete and bring back stays named.
-//!
-//! Beginning a second relist of a scope ends the first: its commit deletes nothing and says so.
+//! The commit works in steps and frees the lock between them, so no writer waits for the whole walk. Each
+//! object is judged once between the commit's begin and end. The mark "named" is kept in the object's record.
+//! If the watch deletes a named object, and it comes back with a version not newer than the list, it counts
+//! as not named: that delete is newer than the list's entry. A push proves no delete: what pushes delete and
+//! bring back stays named.
 
 use std::collections::HashSet;
 
@@ -29,11 +31,13 @@ use crate::scope::ScopeNumber;
 use crate::table::{Source, Table};
 use crate::{ObjectKey, Observation, Outcome, Route, RouteWriter, Scope, Version};
 
-// How much a commit does before it lets others in.
+// How much one step of a commit does.
 const RECORDS_PER_STEP: usize = 4096;
 const CHANGES_PER_STEP: usize = 256;
 
-/// A relist under way. See the module's text.
+/// A relist under way.
+///
+/// Objects that it does not observe, and that are not newer than the list, are deleted by its commit.
 #[must_use = "a relist that is dropped deletes nothing"]
 pub struct Relist {
     writer: RouteWriter,
@@ -51,7 +55,7 @@ pub struct RelistSummary {
     pub observed: u64,
     /// Objects deleted because the list did not name them.
     pub deleted: u64,
-    /// Objects let go: not in the list, but another scope has them.
+    /// Objects released: not in the list, but seen by another scope.
     pub released: u64,
     /// A later relist of the scope began before the commit: nothing was deleted.
     pub superseded: bool,
@@ -66,7 +70,7 @@ impl Relist {
         Self { writer, scope, scope_number, version, number, observed: 0 }
     }
 
-    /// Applies an object of the list, and notes that it is there: also if it is stale or invalid.
+    /// Applies an object of the list and marks it as named, even if it is stale or invalid.
     pub fn observe(&mut self, observed: Observation) -> Outcome {
         self.observed += 1;
         let (scope, number) = (self.scope_number, self.number);
@@ -78,13 +82,13 @@ impl Relist {
         })
     }
 
-    /// Ends the list, as of the version that a streamed one tells only at its end, and deletes what it did not name.
+    /// Commits at another version than the one it began with: a streamed list has its version at the end.
     pub fn commit_at(mut self, version: Version) -> RelistSummary {
         self.version = version;
         self.commit()
     }
 
-    /// Ends the list and deletes what it did not name.
+    /// Deletes what the list did not name.
     pub fn commit(self) -> RelistSummary {
         let mut summary = RelistSummary { observed: self.observed, ..RelistSummary::default() };
         if !self.writer.with(|table, _| table.relists.is_current(self.scope_number, self.number)) {
@@ -102,7 +106,7 @@ impl Relist {
         summary
     }
 
-    /// Judges some records from slot `from` on and says where to go on.
+    /// Judges some records from slot `from` on. Returns the slot to go on from.
     fn step(
         &self,
         table: &mut Table,
@@ -120,7 +124,7 @@ impl Relist {
             let slot = u32::try_from(at).ok()?;
             let Some(record) = table.records.get(slot) else { continue };
             let (claims, claimed) = (record.claims, table.scopes.contains(record.claims, self.scope_number));
-            // Most are seen; those who are not ours are told apart without a look at their routes, if anyone has claimed them.
+            // Most are named. Those of other scopes are skipped without reading their routes.
             if record.seen == self.number || !(claimed || claims.is_empty()) {
                 continue;
             }
@@ -158,7 +162,7 @@ impl Table {
         if record.seen == number {
             return;
         }
-        // The one mark of a record may be in use by a relist of another scope that has the object too.
+        // A record has one mark. A relist of another scope that has the object too may be using it.
         if self.relists.is_open(record.seen) {
             self.relists.also_saw(number, key);
         } else {
@@ -167,7 +171,7 @@ impl Table {
     }
 }
 
-/// The relists under way: one a scope that may commit, and those it superseded until they are dropped.
+/// The relists under way: per scope one that may commit, and the superseded ones until they are dropped.
 #[derive(Default)]
 pub(crate) struct Relists {
     open: Vec<Open>,

@@ -1,8 +1,9 @@
 //! A route as readers see it: one object at one version, never changed, replaced whole.
 //!
-//! A million of these are held and looked at in random order, so a route is one piece of memory, text included: what a request asks of it
-//! is one visit. All text is in a row. Namespace and name usually are the beginning and the end of the ID and are then not kept twice; a
-//! UUID is kept as its 16 bytes, an address as its 4 or 16. A row too long to fit inside is held beside.
+//! A million of these are held and looked at in random order, so a route is one piece of memory, text
+//! included: what a request asks of it is one visit. All text is in a row. Namespace and name usually are the
+//! beginning and the end of the ID and are then not kept twice; a UUID is kept as its 16 bytes, an address as
+//! its 4 or 16. A row too long to fit inside is held beside.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,7 +15,8 @@ use crate::packed::pack_uuid;
 use crate::{Authority, Clash, KeyRef, Observation, PackedText, Secret, State, Version};
 
 /// One object at one version.
-// In this order: what a lookup compares and a request asks first stands together at the beginning, in as few cache lines as can be.
+// In this order: what a lookup compares and a request asks first stands together at the beginning, in as few
+// cache lines as can be.
 #[derive(Clone)]
 #[repr(C)]
 pub struct Route {
@@ -37,7 +39,8 @@ pub struct Route {
     identity: u64,
 }
 
-// With this a route fills the 168 bytes that common allocators hand out as one size, and a 60-byte ID has room for its company.
+// With this a route fills the 168 bytes that common allocators hand out as one size, and a 60-byte ID has
+// room for its company.
 const INSIDE: usize = 103;
 
 #[derive(Clone)]
@@ -222,15 +225,15 @@ impl Route {
         self.has(REQUIRES_TRAFFIC_AUTH)
     }
 
-    /// Whether nobody may be served under this ID, because other live objects claim it too: the route is then one of theirs, the first in
-    /// the order of keys, and stands for all of them.
+    /// Whether nobody may be served under this ID, because other live objects claim it too: the route is then
+    /// one of theirs, the first in the order of keys, and stands for all of them.
     #[inline]
     pub fn is_ambiguous(&self) -> bool {
         self.has(AMBIGUOUS)
     }
 
-    /// A number of its own for each identity, unique in this process and never used again: it changes with the UID, and when an object
-    /// comes back after a delete.
+    /// A number of its own for each identity, unique in this process and never used again: it changes with
+    /// the UID, and when an object comes back after a delete.
     pub fn identity(&self) -> u64 {
         self.identity
     }

@@ -29,8 +29,8 @@ impl Scope {
         }))
     }
 
-    /// Whether a complete list of this scope must name `key` if the object exists. A selector cannot be known from a key: such a scope
-    /// covers nothing by itself and speaks only of what it has seen.
+    /// Whether a complete list of this scope must name `key` if the object exists. A selector cannot be known
+    /// from a key: such a scope covers nothing by itself and speaks only of what it has seen.
     pub(crate) fn covers(&self, key: RawKey<'_>) -> bool {
         self.0.selector.is_empty()
             && self.0.provider.as_bytes() == key.provider
@@ -48,7 +48,8 @@ impl fmt::Debug for Scope {
 /// A scope by number.
 pub(crate) type ScopeNumber = u32;
 
-/// A set of scopes, by number: the sets that occur are few and each is kept once, so an object's claims cost it four bytes.
+/// A set of scopes, by number: the sets that occur are few and each is kept once, so an object's claims cost
+/// it four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimSet(NonZeroU32);
 
@@ -71,7 +72,8 @@ struct Floor {
     heard: u64,
 }
 
-/// Every scope and every set of scopes ever used. Sources are configured, not taken from messages, so both stay few.
+/// Every scope and every set of scopes ever used. Sources are configured, not taken from messages, so both
+/// stay few.
 pub(crate) struct Scopes {
     numbers: HashMap<Scope, ScopeNumber>,
     by_number: Vec<(Scope, Option<Floor>)>,

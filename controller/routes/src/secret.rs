@@ -10,19 +10,20 @@ use crate::packed::{pack_uuid, uuid_text};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TokenKind {
-    /// The token of the runtime inside the sandbox, which checks it itself. A gateway compares it where it is told to.
+    /// The token of the runtime inside the sandbox, which checks it itself. A gateway compares it where it is
+    /// told to.
     Runtime,
     /// The owner has closed the sandbox to everybody without this token. A gateway always compares it.
     SecureAccess,
 }
 
-/// A sandbox's access token. It can be compared with what a client presents and nothing else: no accessor, no formatting shows it
-/// (a table's digest has a one-way hash of it).
+/// A sandbox's access token. It can be compared with what a client presents and nothing else: no accessor, no
+/// formatting shows it (a table's digest has a one-way hash of it).
 #[derive(Clone)]
 pub struct Secret(Repr);
 
-// Tokens often are UUIDs; a million of them are worth 48 MB. The kind stands in each variant, where there is room for it: beside the
-// enum it would make every route longer.
+// Tokens often are UUIDs; a million of them are worth 48 MB. The kind stands in each variant, where there is
+// room for it: beside the enum it would make every route longer.
 #[derive(Clone)]
 enum Repr {
     Uuid(TokenKind, [u8; 16]),
@@ -38,7 +39,8 @@ impl PartialEq for Secret {
 impl Eq for Secret {}
 
 impl Secret {
-    /// Takes the token of a sandbox's runtime. Length is checked where it is applied, like every other part of an observation.
+    /// Takes the token of a sandbox's runtime. Length is checked where it is applied, like every other part
+    /// of an observation.
     pub fn new(token: impl AsRef<[u8]>) -> Self {
         Self::of_kind(TokenKind::Runtime, token)
     }

@@ -1,23 +1,25 @@
-//! The map readers look IDs up in. An entry is the route itself and its key the hash of the ID, so that nothing is held twice: who has the
-//! ID and who has only its hash (a record) find the same entry. Two IDs of one hash cannot both be served. That has a chance of one in
-//! 2^64 for each pair, is refused when it happens ([`Invalid::Clash`](crate::Invalid::Clash)), and never leads to another's route: who
-//! looks by ID compares it.
+//! The map in which readers look IDs up. An entry is the route itself, and its key is the hash of the ID, so
+//! nothing is stored twice: a lookup by ID and a lookup by hash (from a record) find the same entry. Two IDs
+//! of one hash cannot both be served. The chance is 2^-64 for each pair; it is refused
+//! ([`Invalid::Clash`](crate::Invalid::Clash)), and never leads to another object's route: a lookup by ID
+//! compares the ID.
 //!
 //! # Growing
-//! The map grows in one go (papaya's blocking mode): the writer, which is one at a time anyway, moves every entry before its next write,
-//! and readers stay on the old map until the new one is whole. That costs the writer two tenths of a second when a million routes move,
-//! and readers nothing. Entry by entry, papaya's other mode, would spare the writer, and have readers search two tables until enough
-//! writes have come. What was measured of that is in the README of `benches`.
+//! The map grows at once (papaya's blocking mode): the writer moves every entry before its next write, and
+//! readers stay on the old map until the new one is complete. That costs the writer 0.2 s at a million
+//! routes, and readers nothing. papaya's incremental mode would spare the writer, but readers would search
+//! two tables until enough writes have come. The measurements are in the README of `benches`.
 //!
-//! In either mode a search may compare nothing that can differ between two entries of one key: in the other mode an entry of the old table
-//! is the sign to go on to the new one, and it may be of an earlier route, of another object even. A search by the object's slot missed
-//! what had moved, and left a route behind that should have been removed; the stress test found it.
+//! In either mode a search must compare nothing but the key. In incremental mode an entry of the old table
+//! redirects the search to the new one, and it may be an earlier route, even of another object. A search that
+//! compared the object's slot missed moved entries and left deleted routes behind; the stress test found it.
 //!
 //! # The hash
-//! IDs come from clients, and whoever creates sandboxes chooses the ones that are stored. So the hash is keyed, from the system's random
-//! source, and nothing that leaves the process depends on it: pages are sorted, and a hash is never shown. It does not claim to withstand
-//! someone who can watch it at work, which here would mean telling nanoseconds apart across a network. SipHash claims that, and doubles the
-//! instructions of a lookup; the writer's own index, which is not on the request path, uses it.
+//! Clients choose the IDs they ask for, and users choose the IDs that are stored. So the hash is keyed from
+//! the system's random source, and nothing that leaves the process depends on it: pages are sorted, and no
+//! hash is shown. It does not withstand an attacker who measures it, which here means nanoseconds across a
+//! network. SipHash does, and doubles the instructions of a lookup. The writer's own index, which no request
+//! uses, has SipHash.
 
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::LazyLock;
@@ -99,9 +101,9 @@ impl PinnedMap<'_> {
         self.routes.get_key_value(&ByHash(hash)).map(|(served, ())| &served.0)
     }
 
-    /// Puts a route in the place of the one whose ID has the same hash, in one step. papaya keeps key and value in one entry and replaces
-    /// it whole, which its documentation does not promise of the key: hence its exact version in the workspace, and the tests that
-    /// would see an update get lost.
+    /// Puts a route in the place of the one whose ID has the same hash, in one step. papaya keeps key and
+    /// value in one entry and replaces it whole, which its documentation does not promise of the key: hence
+    /// its exact version in the workspace, and the tests that would see an update get lost.
     pub(crate) fn insert(&self, route: Route) {
         self.routes.insert(Served(route), ());
     }

@@ -1,4 +1,4 @@
-//! Numbered places for many small things, in pieces: growing never moves what is there, so no writer waits for a move.
+//! Numbered slots in chunks. Growing never moves what is stored, so the writer never waits for a move.
 
 const PIECE: usize = 4096;
 

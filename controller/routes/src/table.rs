@@ -1,8 +1,8 @@
 //! The state behind the writer's lock, and what an observation changes in it.
 //!
-//! Everything here runs under the writer's lock. An object has one record (live), or one tombstone (deleted), or neither
-//! (never seen, or forgotten). `deletes` has the deletes, `ids` decides who gets an ID, `unconfirmed` and `floors` decide
-//! what becomes of a push.
+//! Everything here runs under the writer's lock. An object has one record (live), or one tombstone (deleted),
+//! or neither (never seen, or forgotten). `deletes` has the deletes, `ids` decides who gets an ID,
+//! `unconfirmed` and `floors` decide what becomes of a push.
 //!
 //! # A change of ID
 //! 1. `Shared::begin_move` makes the count of moves odd.
@@ -13,8 +13,8 @@
 //! 6. The feed queues both changes.
 //!
 //! Why no update is lost: a reader that looks between 3 and 4 sees an odd count and tries again
-//! ([`RouteReader::settled`]). A subscriber learns of the old ID's end only after step 4, so it finds the object when it
-//! reads the table.
+//! ([`RouteReader::settled`]). A subscriber learns of the old ID's end only after step 4, so it finds the
+//! object when it reads the table.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ use crate::{
     Capability, Fate, Invalid, Limits, Observation, Outcome, Route, RouteReader, RouteWriter, verdict,
 };
 
-/// A route table is its two ends.
+/// Makes a route table: a writer and a reader.
 pub enum RouteTable {}
 
 impl RouteTable {
@@ -59,10 +59,10 @@ fn next_identity() -> u64 {
     NEXT_IDENTITY.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Who says something.
+/// The source of an observation or a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A push, or somebody who has no list: what it says is believed until the source of the object says otherwise.
+    /// A push, or another source without a list: it applies until the object's watch says otherwise.
     Push,
     /// An event of a watch.
     Event(ScopeNumber),
@@ -142,7 +142,7 @@ impl Table {
     pub(crate) fn upsert(&mut self, shared: &Shared, observed: Observation, source: Source) -> Outcome {
         let served = shared.served.pin();
         let slot = self.records.find(&served, observed.key.raw());
-        // A scope that names an object claims it, also by an observation that is too old to apply.
+        // A scope that names an object claims it, even if the observation is too old to apply.
         if let (Some(scope), Some(record)) =
             (source.scope(), slot.and_then(|slot| self.records.get_mut(slot)))
         {
@@ -179,14 +179,14 @@ impl Table {
             return self.replace(shared, served, slot, observed, source);
         }
         let is_same_object = old.uid() == observed.uid.as_str();
-        // At an equal version the watch may say something else than the push did.
+        // At an equal version the watch replaces what a push has reported.
         let is_news = observed.version >= known
             && (self.unconfirmed.remove(Subject::Live(slot)).is_some() || observed.version > known);
         if is_news {
             return self.replace(shared, served, slot, observed, source);
         }
-        // The age of an object does not change: an old word on it is as good as a new one. What is news brings its age
-        // along, to the ID that it names: the one before may be left.
+        // An object's age never changes, so a stale observation may supply it. A newer one is published with
+        // its age.
         if let (true, 0, Some(created)) =
             (is_same_object, self.records.created(slot), seconds(observed.created))
         {
@@ -198,7 +198,7 @@ impl Table {
         Outcome::Stale
     }
 
-    /// Puts an observation in the place of whatever is known of its object, which is live.
+    /// Replaces the route of a live object.
     pub(crate) fn replace(
         &mut self,
         shared: &Shared,
@@ -212,7 +212,7 @@ impl Table {
             return Outcome::Invalid(Invalid::Clash);
         }
         let Some(old) = self.records.route(served, slot) else { return Outcome::Stale };
-        // A copy: what is displaced moves while it is settled anew.
+        // A copy: the displaced route moves while its ID elects again.
         let old = old.clone();
         let is_same_object = old.uid() == observed.uid.as_str();
         let known_age = if is_same_object { self.records.created(slot) } else { 0 };
@@ -227,7 +227,7 @@ impl Table {
             return Outcome::Stale;
         }
         shared.counters.state(old.state()).down();
-        // Between two IDs it is under neither: those who look by themselves are warned, and nobody is told of one half.
+        // See "A change of ID" above.
         let moving = (old.raw_id() != new.raw_id()).then(|| shared.begin_move());
         if moving.is_some() {
             self.feed.defer();
@@ -292,7 +292,7 @@ impl Table {
         let slot = self.records.insert(observed.key.raw(), id_hash, claims, created);
         self.assign_address(shared, served, slot, &mut observed, created);
         if source == Source::Push {
-            // What a list has named it has named, whatever pushes say in between.
+            // What a list has named stays named, whatever is pushed meanwhile.
             if let Some(record) = self.records.get_mut(slot) {
                 record.seen = baseline.seen;
             }
@@ -301,14 +301,14 @@ impl Table {
         self.publish(shared, served, Route::build(observed, next_identity(), slot, id_hash))
     }
 
-    /// Whether an ID cannot be told from another by its hash.
+    /// Whether another ID with the same hash is in use.
     fn clashes(&self, served: &PinnedMap<'_>, id_hash: u64, id: &[u8]) -> bool {
         served.by_hash(id_hash).is_some_and(|other| other.raw_id() != id)
             || self.records.displaced.id(id_hash).is_some_and(|other| other != id)
     }
 }
 
-/// A time as records keep it; nothing where it is not known.
+/// A time as records store it; `None` where it is unknown.
 pub(crate) fn seconds(created: Option<u64>) -> Option<u32> {
     created.map(|created| u32::try_from(created).unwrap_or(u32::MAX).max(1))
 }

@@ -1,8 +1,9 @@
 //! Tombstones: the version at which a deleted object was deleted, kept for a time.
 //!
-//! A tombstone lives from the newest delete of its object. All of them have the same lifetime, so the order of those deletes is the order
-//! of their ends: a linked list through the slots, swept from its head. At the cap the head goes too, before its time, and is counted. The
-//! cap bounds memory; it promises nothing. Every operation takes constant time.
+//! A tombstone lives from the newest delete of its object. All of them have the same lifetime, so the order
+//! of those deletes is the order of their ends: a linked list through the slots, swept from its head. At the
+//! cap the head goes too, before its time, and is counted. The cap bounds memory; it promises nothing. Every
+//! operation takes constant time.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -80,8 +81,8 @@ impl Tombstones {
         self.append(slot);
     }
 
-    /// Raises the tombstones of up to `many` slots from `from` on that are lower than `version` and whose key `is_meant`. Returns the slot
-    /// to go on from.
+    /// Raises the tombstones of up to `many` slots from `from` on that are lower than `version` and whose key
+    /// `is_meant`. Returns the slot to go on from.
     pub(crate) fn raise_some(
         &mut self,
         from: usize,

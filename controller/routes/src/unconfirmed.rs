@@ -1,21 +1,22 @@
 //! Unconfirmed pushes: what a push has reported and the watch has not yet.
 //!
-//! A push may be ahead of the watch, and then applies by its version. But nothing proves that version, and one that is too
-//! high would win for ever. So the push is kept here with its baseline, the last report of the watch on the object, until
-//! one of these happens:
-//! 1. **Confirmed.** The watch reports the object at that version or a later one, or its end. That applies, and the push is
-//!    forgotten.
-//! 2. **Passed.** The floor reaches that version and the watch has not reported it: the object never had it. The baseline is
-//!    restored. This does not apply to deletes: a pusher that deletes an object knows the last version of its life, not the
-//!    version of its end.
-//! 3. **Overdue.** The confirmation time is over, and the watch was heard from since. The baseline is restored. A silent
-//!    watch overrules nothing.
+//! A push may be ahead of the watch, and then applies by its version. But nothing proves that version, and
+//! one that is too high would win for ever. So the push is kept here with its baseline, the last report of
+//! the watch on the object, until one of these happens:
+//! 1. **Confirmed.** The watch reports the object at that version or a later one, or its end. That applies,
+//!    and the push is forgotten.
+//! 2. **Passed.** The floor reaches that version and the watch has not reported it: the object never had it.
+//!    The baseline is restored. This does not apply to deletes: a pusher that deletes an object knows the
+//!    last version of its life, not the version of its end.
+//! 3. **Overdue.** The confirmation time is over, and the watch was heard from since. The baseline is
+//!    restored. A silent watch overrules nothing.
 //!
-//! Where no scope covers the object nothing can confirm the push. A pushed route then has a lease, which every push of it
-//! renews. A pushed delete lasts as long as its tombstone; a scope that reports the object in that time takes over.
+//! Where no scope covers the object nothing can confirm the push. A pushed route then has a lease, which
+//! every push of it renews. A pushed delete lasts as long as its tombstone; a scope that reports the object
+//! in that time takes over.
 //!
-//! Why no update is lost: reports of the watch that are older than the push replace the baseline, so what is restored is
-//! always the watch's last report.
+//! Why no update is lost: reports of the watch that are older than the push replace the baseline, so what is
+//! restored is always the watch's last report.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -122,7 +123,8 @@ impl Unconfirmed {
         (version <= reached).then_some(*subject)
     }
 
-    /// A push that is overdue and whose scope was `heard` from since. One whose scope was not is checked again `later`.
+    /// A push that is overdue and whose scope was `heard` from since. One whose scope was not is checked
+    /// again `later`.
     pub(crate) fn overdue(
         &mut self,
         now: u64,

@@ -1,13 +1,14 @@
 //! Object versions: positive decimal integers that fit 64 bits, compared as numbers.
 //!
-//! The API server's resource versions are etcd's revisions, which have 64 bits. A longer number is no version: whoever
-//! sends one could otherwise claim to be newer than anything that is ever true.
+//! The API server's resource versions are etcd's revisions, which have 64 bits. A longer number is no
+//! version: whoever sends one could otherwise claim to be newer than anything that is ever true.
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
-/// When an object was last changed, as its source counts. Versions of objects of one resource can be compared.
+/// When an object was last changed, as its source counts. Versions of objects of one resource can be
+/// compared.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Version(NonZeroU64);
 

@@ -1,4 +1,4 @@
-//! The writer's end: every mutation of every source passes its lock, which no reader takes.
+//! The writer: every mutation of every source passes its lock. No reader takes that lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,14 @@ use crate::reader::Shared;
 use crate::table::{Source, Table};
 use crate::{Changes, ObjectKey, Observation, Outcome, Relist, Route, RouteReader, Scope, Version};
 
-// How much a sweep does in all, and before it lets others in.
+// How much one sweep does in all, and in one step.
 const SWEEP: usize = 10_000;
 const SWEEP_STEP: usize = 500;
-// How many records are looked at for what was lost before others are let in.
+// How many records one step of a rewind looks at.
 const FORGET_STEP: usize = 1024;
 
-/// Changes a table. Cheap to clone, one for each source; none of its calls waits for anything but another writer's call.
+/// Changes a table. Cheap to clone: each source has one. A call waits for other writers' calls, and for
+/// nothing else.
 #[derive(Clone)]
 pub struct RouteWriter(Arc<Writer>);
 
@@ -31,25 +32,27 @@ impl RouteWriter {
         Self(Arc::new(Writer { shared, table: Mutex::new(table) }))
     }
 
-    /// Applies what a source saw. A state that is not kept ([`verdict`](crate::verdict)) makes it a delete at its version.
+    /// Applies an observation. One whose state is not kept ([`verdict`](crate::verdict)) is a delete at its
+    /// version.
     pub fn apply(&self, observed: Observation) -> Outcome {
         self.with(|table, shared| table.apply(shared, observed, Source::Push))
     }
 
-    /// Applies several, in order and under one lock, and leaves the subscribers' wakers to [`wake`](Self::wake): for a source that has
-    /// many to apply in a short time, and whose subscribers would be woken for each.
+    /// Applies several observations in order, under one lock, without waking subscribers: call
+    /// [`wake`](Self::wake) after it. For a source with many batches in a short time.
     pub fn apply_quietly(&self, observed: impl IntoIterator<Item = Observation>) -> Vec<Outcome> {
         let mut table = self.0.table.lock();
         observed.into_iter().map(|observed| table.apply(&self.0.shared, observed, Source::Push)).collect()
     }
 
-    /// Wakes the subscribers that have something to take since [`apply_quietly`](Self::apply_quietly). Any other change does so too.
+    /// Wakes the subscribers that have a notice since [`apply_quietly`](Self::apply_quietly). Any other
+    /// change does so too.
     pub fn wake(&self) {
         self.with(|_, _| ());
     }
 
-    /// The same as [`apply`](Self::apply), noting that `scope` saw the object: for the events of a watch, so that its next relist answers for them too. Needed
-    /// where the scope has a selector; without one it answers for everything it covers.
+    /// The same as [`apply`](Self::apply) for an event of the watch of `scope`. Notes that the scope has seen
+    /// the object, so that its next relist covers it: a scope with a selector covers only what it has seen.
     pub fn apply_in(&self, scope: &Scope, observed: Observation) -> Outcome {
         self.with(|table, shared| {
             let scope = table.scopes.number(scope);
@@ -57,9 +60,9 @@ impl RouteWriter {
         })
     }
 
-    /// Deletes an object that the watch of a scope saw go, at a version or at the one the table has. Unlike
-    /// [`delete`](Self::delete) this beats any version that only a push has claimed of the object with this UID, or of
-    /// any if it is not known which one went.
+    /// Deletes an object that the watch of a scope reports as deleted, at a version or at the one the table
+    /// has. Unlike [`delete`](Self::delete) this beats any version that only a push has claimed for the
+    /// object with this UID. Without a UID it beats any version that a push has claimed.
     pub fn delete_in(
         &self,
         scope: &Scope,
@@ -73,8 +76,8 @@ impl RouteWriter {
         })
     }
 
-    /// Says that the watch of a scope has told everything up to a version, by an event (after it is applied) or a
-    /// bookmark. Before the scope's first complete list this says nothing.
+    /// Raises the floor of a scope: its watch has reported everything up to a version, by an event (after it
+    /// is applied) or a bookmark. Has no effect before the scope's first complete list.
     pub fn reached(&self, scope: &Scope, version: &Version) {
         self.with(|table, shared| {
             let scope = table.scopes.number(scope);
@@ -82,8 +85,9 @@ impl RouteWriter {
         });
     }
 
-    /// Takes away every route of a scope that is newer than a version, served or not: the API server lost the time it
-    /// is of, so nobody will ever tell what became of it. Says how many there were, and names each.
+    /// Rewinds a scope: removes every route of it that is newer than a version, served or not. For an API
+    /// server that was restored from a backup: it will never report those objects again. Calls `forgotten`
+    /// for each and returns how many.
     pub fn forget_after(
         &self,
         scope: &Scope,
@@ -101,11 +105,11 @@ impl RouteWriter {
         count
     }
 
-    /// Up to `most` live objects that are not served under the ID they claim, because another is or because it is
-    /// kept for others, in the order of their IDs. For people.
+    /// Up to `most` live objects that are not shown under the ID they claim, because another object has it or
+    /// because it is held, in the order of their IDs. For people.
     pub fn displaced(&self, most: usize) -> Vec<Arc<Route>> {
         self.with(|table, _| {
-            // Nothing is copied of those behind the last: the lock is held, and there may be a million.
+            // Copies only what is returned: there may be a million, and the lock is held.
             let mut first = BTreeMap::new();
             for route in table.records.displaced.iter() {
                 first.insert((route.raw_id(), route.key()), route);
@@ -117,39 +121,40 @@ impl RouteWriter {
         })
     }
 
-    /// Whether an object is known and not deleted, served or not.
+    /// Whether an object is live, shown or not.
     pub fn is_live(&self, key: &ObjectKey) -> bool {
         self.with(|table, shared| table.records.find(&shared.served.pin(), key.raw()).is_some())
     }
 
-    /// Deletes an object at a version, or, where the source lost it, at the version the table has. The route is out of readers' sight
-    /// when this returns, and nothing as old brings it back while the tombstone lives. Leaves a tombstone also for an object never
-    /// seen; without a version there is nothing to leave.
+    /// Deletes an object at a version or, if the source does not know it, at the version the table has.
+    /// Readers do not see the route when this returns, and nothing as old brings it back while the tombstone
+    /// lives. An object never seen gets a tombstone too, if there is a version.
     pub fn delete(&self, key: &ObjectKey, version: Option<Version>) -> Outcome {
         self.with(|table, shared| table.delete(shared, key, None, version, Source::Push))
     }
 
-    /// Ends an object whose time has come: at exactly this version it was to live until now. It is deleted at that version, so the same
-    /// version brings it back from nowhere, neither a list nor a peer, and a later one does from anywhere. Stale, and nothing changes, if
-    /// the table has another version of it or none: whoever brought that one knows better. If that was a push, and it is given up, the
-    /// object does not come back at this version.
+    /// Expires an object that exactly this version limits to a time that is over. It is deleted at that
+    /// version: the same version does not bring it back, a later one does. If the table has another version
+    /// or none, the outcome is stale and nothing changes. If that other version is a push that is undone
+    /// later, the object is not restored at this one.
     pub fn expire(&self, key: &ObjectKey, version: &Version) -> Outcome {
         self.with(|table, shared| table.expire(shared, key, version))
     }
 
-    /// Begins a relist of a scope at a list's version. Ends any relist of the same scope that is under way.
+    /// Begins a relist of a scope at a list's version. Supersedes a relist of the same scope that is under
+    /// way.
     pub fn begin_relist(&self, scope: Scope, version: Version) -> Relist {
         Relist::begin(self.clone(), scope, version)
     }
 
-    /// The first list of every source is in: readers may serve.
+    /// Lets readers serve: the first list of every source is complete.
     pub fn set_ready(&self) {
-        // Whoever sees it set sees every route that was there before.
+        // Release: a reader that sees it set sees every route that was applied before.
         self.0.shared.ready.store(true, Ordering::Release);
     }
 
-    /// Forgets tombstones whose time is over, some ten thousand at most, and says how many. Call it on a timer; a tombstone holds until
-    /// it is swept.
+    /// Removes tombstones whose time is over, about ten thousand at most, and returns how many. Call it on a
+    /// timer: a tombstone counts until it is swept.
     pub fn sweep(&self) -> usize {
         let mut swept = 0;
         self.in_steps(|table, shared, before| {
@@ -170,8 +175,8 @@ impl RouteWriter {
         self.with(|table, _| table.feed.subscribe(capacity, None))
     }
 
-    /// The same for those who care about some of them: `cares` is asked of what an ID was and what it is, under the writer's lock and when
-    /// readers see the change already. It must be quick, and must not call the writer.
+    /// The same for the changes that `filter` accepts. It gets the route before and after, is called under
+    /// the writer's lock, and after readers see the change. It must be quick and must not call the writer.
     pub fn subscribe_where(
         &self,
         capacity: usize,
@@ -185,10 +190,12 @@ impl RouteWriter {
         self.locked(change, |table| drop(table))
     }
 
-    /// Runs `step` under the lock until it returns `None`. Each step gets what the one before returned, the first one 0.
+    /// Runs `step` under the lock until it returns `None`. Each step gets what the one before returned, the
+    /// first one 0.
     ///
-    /// Between two steps the lock goes to a writer that waits for it, if there is one. A plain unlock would not do: this
-    /// thread takes the lock again at once, and would get it before a thread that has to be woken first.
+    /// Between two steps the lock goes to a writer that waits for it, if there is one. A plain unlock would
+    /// not do: this thread takes the lock again at once, and would get it before a thread that has to be
+    /// woken first.
     pub(crate) fn in_steps(&self, mut step: impl FnMut(&mut Table, &Shared, usize) -> Option<usize>) {
         let mut from = 0;
         while let Some(next) =

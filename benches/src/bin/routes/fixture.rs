@@ -83,7 +83,8 @@ pub(crate) fn with_token(number: usize, at: u64) -> Observation {
     Observation { token: Some(Secret::new(uid(number ^ 0x5555))), ..observation(number, at) }
 }
 
-/// IDs to look up, in the order they will be: as in a request, the ID asked for is at hand and the table is what is far.
+/// IDs to look up, in the order they will be: as in a request, the ID asked for is at hand and the table is
+/// what is far.
 pub(crate) struct Questions {
     text: String,
 }

@@ -1,5 +1,5 @@
-//! Instructions a lookup takes, by callgrind: a figure that no neighbour disturbs. Only the lookups are counted; the hash is keyed anew
-//! in each run, so runs differ by how full their tables' neighbourhoods are.
+//! Instructions a lookup takes, by callgrind: a figure that no neighbour disturbs. Only the lookups are
+//! counted; the hash is keyed anew in each run, so runs differ by how full their tables' neighbourhoods are.
 
 use std::hint::black_box;
 use std::process::{Command, ExitCode};

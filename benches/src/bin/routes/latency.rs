@@ -1,4 +1,5 @@
-//! How long single lookups take: percentiles of samples, idle and with a writer, in turn. The clock's own cost is in every sample.
+//! How long single lookups take: percentiles of samples, idle and with a writer, in turn. The clock's own
+//! cost is in every sample.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Mean cost of a lookup, hashing and pinning included: many in a row, at three sizes, alone, beside a writer, beside another reader.
+//! Mean cost of a lookup, hashing and pinning included: many in a row, at three sizes, alone, beside a
+//! writer, beside another reader.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +85,8 @@ fn ask<T: Table>(table: &T, questions: &Questions, skip: usize, count: usize) {
     }
 }
 
-/// The yardstick: loads that each wait for the one before, all over as much memory as the routes take. A lookup cannot cost less than a few.
+/// The yardstick: loads that each wait for the one before, all over as much memory as the routes take. A
+/// lookup cannot cost less than a few.
 struct Far(Vec<[usize; 8]>);
 
 impl Far {

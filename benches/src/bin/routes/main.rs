@@ -1,4 +1,5 @@
-//! What the route table costs, beside what else could be in its place. See the README of this folder's package.
+//! What the route table costs, beside what else could be in its place. See the README of this folder's
+//! package.
 
 #![forbid(unsafe_code)]
 

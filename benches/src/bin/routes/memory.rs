@@ -1,5 +1,5 @@
-//! Memory by route and by tombstone: resident bytes of a process of its own that holds nothing else, so that allocators' rounding and
-//! tables' spare room are all in.
+//! Memory by route and by tombstone: resident bytes of a process of its own that holds nothing else, so that
+//! allocators' rounding and tables' spare room are all in.
 
 use std::process::{Command, ExitCode};
 

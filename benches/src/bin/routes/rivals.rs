@@ -1,5 +1,6 @@
-//! What could be in the table's place, behind one trait: only the map from an ID to a route, without versions, tombstones or scopes. So the
-//! comparison flatters them in memory and writes; for lookups it is even. All use the same hash.
+//! What could be in the table's place, behind one trait: only the map from an ID to a route, without
+//! versions, tombstones or scopes. So the comparison flatters them in memory and writes; for lookups it is
+//! even. All use the same hash.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +28,8 @@ pub(crate) trait Table: Sync {
     /// Removes a sandbox at a version.
     fn remove(&self, number: usize, version: u64);
 
-    /// Looks an ID up as a request does, and says whether it is to be served. Touches the route: a pointer alone serves nobody.
+    /// Looks an ID up as a request does, and says whether it is to be served. Touches the route: a pointer
+    /// alone serves nobody.
     fn serves(&self, id: &str) -> bool;
 
     /// Loads the first `size` sandboxes.

@@ -30,11 +30,12 @@ fn rest(time: Duration) {
     thread::sleep(time);
 }
 
-/// Runs a bench, with a writer at 10,000 mutations a second beside it if asked: ten a millisecond, of which one object in ten is
-/// deleted and comes back.
+/// Runs a bench, with a writer at 10,000 mutations a second beside it if asked: ten a millisecond, of which
+/// one object in ten is deleted and comes back.
 pub(crate) fn with_writer<T: Table, R>(table: &T, pace: Option<Pace>, bench: impl FnOnce() -> R) -> R {
     let Some(Pace { size, round }) = pace else { return bench() };
-    // A table that is copied for a write cannot keep the pace; what it does instead is measured under "writes".
+    // A table that is copied for a write cannot keep the pace; what it does instead is measured under
+    // "writes".
     let each = if T::COPIES && size > 1_000 { 1 } else { 10 };
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,7 +1,8 @@
 //! The IPv4 addresses that an IPv6 address can stand for.
 //!
-//! Each of these forms is turned into IPv4 by something on the way: a NAT64 or SIIT translator, a 6to4 or Teredo relay,
-//! an ISATAP router. Which of them a network has, the gateway cannot know, so every reading counts.
+//! Each of these forms is turned into IPv4 by something on the way: a NAT64 or SIIT translator, a 6to4 or
+//! Teredo relay, an ISATAP router. Which of them a network has, the gateway cannot know, so every reading
+//! counts.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -205,7 +205,8 @@ proptest! {
             if form == "mapped" {
                 prop_assert_eq!(policy.admits(ip.into()), policy.admits(v4.into()), "{}", ip);
             }
-            // Whatever is carried: by default, and by a range that is wider than the form's block, no pod is there.
+            // Whatever is carried: by default, and by a range that is wider than the form's block, no pod is
+            // there.
             let transition = !form.starts_with("ISATAP") && form != "mapped";
             if transition && (ranges.is_empty() || ranges.contains(&"::/0")) {
                 prop_assert!(!policy.admits(ip.into()), "{form} of {v4}: {ip} under {ranges:?}");

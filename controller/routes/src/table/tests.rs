@@ -35,14 +35,15 @@ pub(crate) fn observed(object: u64, id_number: u64, at: u64) -> Observation {
     }
 }
 
-/// Objects move between IDs, claim them together, go and come back, many times over, and the map is rebuilt again and
-/// again. With few bits of hash many IDs share one, and only the first to come can be claimed.
+/// Objects move between IDs, claim them together, go and come back, many times over, and the map is rebuilt
+/// again and again. With few bits of hash many IDs share one, and only the first to come can be claimed.
 fn assert_ids_are_told_apart(kept_bits: u64, rounds: u64) {
     KEPT.set(kept_bits);
     let (writer, reader) = RouteTable::new(Limits::default());
     let hash = |number: u64| writer.with(|_, shared| shared.served.hash(id(number).as_bytes()));
     let hashes: BTreeMap<u64, u64> = (0..IDS).map(|number| (number, hash(number))).collect();
-    // Of the claimants of an ID the one with the smallest UID is shown: none has an age or the ID as its name.
+    // Of the claimants of an ID the one with the smallest UID is shown: none has an age or the ID as its
+    // name.
     let mut id_of: BTreeMap<u64, u64> = BTreeMap::new();
     let holder = |id_of: &BTreeMap<u64, u64>, id: u64| {
         id_of.iter().filter(|(_, other)| **other == id).map(|(object, _)| *object).min()

@@ -58,7 +58,8 @@ fn a_version_of_a_thousand_digits_is_none() {
 
 #[test]
 fn any_number_of_distinct_dead_objects_is_remembered_up_to_the_cap() {
-    // Ten million take minutes unoptimised; what bounds the memory is the cap, so a small one is passed a hundred times over.
+    // Ten million take minutes unoptimised; what bounds the memory is the cap, so a small one is passed a
+    // hundred times over.
     let table = table_with(Limits { max_tombstones: 1_000, ..Limits::default() });
     for number in 0..100_000u64 {
         table.writer.delete(&key(&format!("dead-{number}")), at(number + 1));

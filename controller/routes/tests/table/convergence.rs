@@ -10,7 +10,8 @@ use sandgate_routes::{Clash, Filter, ObjectKey, Observation, RouteReader, RouteT
 
 use crate::fixture::{Bench, sandbox, table, version};
 
-/// What happened to one object, in order: states with growing versions, dead ones among them, and new lives after them.
+/// What happened to one object, in order: states with growing versions, dead ones among them, and new lives
+/// after them.
 fn any_history(object: usize) -> impl Strategy<Value = Vec<Observation>> {
     let event = (1u64..4, prop::sample::select(State::ALL.to_vec()), 0u8..2);
     prop::collection::vec(event, 1..8).prop_map(move |events| {
@@ -47,7 +48,8 @@ fn any_delivery() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observati
 /// IDs that objects of two namespaces claim, as their own names and otherwise.
 const RIVAL_IDS: [&str; 4] = ["x", "m--o0", "n--o1", "y"];
 
-/// Histories of objects in two namespaces that claim each other's IDs, and every message in some order, none lost.
+/// Histories of objects in two namespaces that claim each other's IDs, and every message in some order, none
+/// lost.
 fn any_rivalry() -> impl Strategy<Value = (Vec<Vec<Observation>>, Vec<Observation>)> {
     // Each life of an object has an age of its own.
     let ages = prop::collection::vec(1u64..6, 32);

@@ -145,9 +145,9 @@ impl Witness {
         }
     }
 
-    /// Looks at what is served and compares it with what was. Where `many` may have changed at once it cannot be told
-    /// whether somebody was served in between and ended too, whose heirs may follow: nobody is judged then, until the
-    /// next end.
+    /// Looks at what is served and compares it with what was. Where `many` may have changed at once it cannot
+    /// be told whether somebody was served in between and ended too, whose heirs may follow: nobody is judged
+    /// then, until the next end.
     fn look(&mut self, many: bool) {
         let shown = self.table.reader.page(&Filter::default(), None, 100).routes;
         let waiting = self.table.writer.displaced(100);

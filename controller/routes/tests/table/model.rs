@@ -1,5 +1,5 @@
-//! The naive table: the rules as one would write them down, with no regard for cost. It shares nothing with the real
-//! one but its messages.
+//! The naive table: the rules as one would write them down, with no regard for cost. It shares nothing with
+//! the real one but its messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -86,7 +86,8 @@ struct Run {
     superseded: bool,
 }
 
-/// Numbered places, the last to become free used first: where several objects are changed at once, that is the order.
+/// Numbered places, the last to become free used first: where several objects are changed at once, that is
+/// the order.
 #[derive(Clone, Debug, Default)]
 struct Places {
     free: Vec<u32>,

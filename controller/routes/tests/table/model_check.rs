@@ -1,4 +1,5 @@
-//! The table against the naive one: any messages in any order, from any number of sources, equal at every step.
+//! The table against the naive one: any messages in any order, from any number of sources, equal at every
+//! step.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -322,8 +323,8 @@ proptest! {
         }
     }
 
-    // Without relists, rewinds and pushes that are overruled: in which order one of these deletes is not promised, and at the cap it
-    // would matter.
+    // Without relists, rewinds and pushes that are overruled: in which order one of these deletes is not
+    // promised, and at the cap it would matter.
     #[test]
     fn at_its_cap_the_table_forgets_what_the_model_forgets(messages in prop::collection::vec(any_single(), 1..STEPS)) {
         let mut pair = Pair::new(3, FOR_EVER, FOR_EVER);

@@ -6,7 +6,8 @@ use crate::fixture::{at, everything, key, sandbox, table, version};
 
 #[test]
 fn a_paused_push_is_seen_equally_by_two_tables() {
-    // A gateway that can wake and one that cannot: both keep the route, and say for themselves what a request gets.
+    // A gateway that can wake and one that cannot: both keep the route, and say for themselves what a request
+    // gets.
     let [gateway, manager] = [table(), table()];
     for table in [&gateway, &manager] {
         table.writer.apply(sandbox("a").at(1));
@@ -92,7 +93,8 @@ fn a_route_is_found_by_its_full_id_and_nothing_else() {
 
 #[test]
 fn a_recycled_address_is_never_reached_through_a_dead_route() {
-    // The bug this project exists to end: the pod is gone, its address is another's, and a late message of the old one arrives.
+    // The bug this project exists to end: the pod is gone, its address is another's, and a late message of
+    // the old one arrives.
     let table = table();
     let address = Some([10, 0, 0, 7].into());
     table.writer.apply(sandbox("victim").with_ip(address).at(10));

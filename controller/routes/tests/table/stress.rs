@@ -14,8 +14,8 @@ use crate::fixture::{everything, key, sandbox, version};
 const OBJECTS: u64 = 64;
 const TIME: Duration = if cfg!(miri) { Duration::from_millis(100) } else { Duration::from_millis(2_500) };
 
-/// One object at one version: everything about it tells its version, so that a blend of two would show. Now and then it has another ID
-/// or another UID.
+/// One object at one version: everything about it tells its version, so that a blend of two would show. Now
+/// and then it has another ID or another UID.
 fn observed(object: u64, at: u64) -> Observation {
     let [low, middle, high, ..] = at.to_le_bytes();
     let ip = [10, high, middle, low];
@@ -68,7 +68,8 @@ fn read(reader: &RouteReader, stop: &AtomicBool) -> u64 {
     reads
 }
 
-/// Sends each object's versions, most of them late and some twice, and deletes; what it deleted must be gone when it looks.
+/// Sends each object's versions, most of them late and some twice, and deletes; what it deleted must be gone
+/// when it looks.
 fn write(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool, seed: u64) -> u64 {
     let reader = writer.reader();
     let mut random = seed;

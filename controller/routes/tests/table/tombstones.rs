@@ -68,7 +68,8 @@ fn at_the_cap_the_newest_deletes_are_kept_and_the_lost_are_counted() {
     }
     let counts = table.reader.counts();
     assert_eq!((counts.tombstones, counts.tombstones_dropped), (3, 2));
-    // Whatever their versions: those of different sources cannot be compared, and a source with low ones would be forgotten at once.
+    // Whatever their versions: those of different sources cannot be compared, and a source with low ones
+    // would be forgotten at once.
     for (name, version, kept) in
         [("a", 40, false), ("b", 10, false), ("c", 30, true), ("d", 20, true), ("e", 5, true)]
     {
