@@ -16,148 +16,139 @@
 //!
 //! OpenSandbox can work with these objects too. Where it has closed one with a token for its secure access, the token is
 //! asked for here as on its own objects.
+//!
+//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole object
+//! (`replace`), which would clear every field that it does not have.
 
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, State, TokenKind};
-use serde::Deserialize;
+use sandgate_routes::{Clash, Secret, State, TokenKind};
+use serde::{Deserialize, Serialize};
 
-use crate::decode::{Keep, Text, decode, kept, object};
-use crate::observe::{
-    Condition, Findings, Metadata, SECURE_ACCESS, address, is_past, is_true, reason_of, secure_access, time,
-};
-use crate::provider::{Projection, Provider, Resource, Unreadable};
+use crate::condition::{Condition, FINISHED, READY, is_true, reason_of};
+use crate::decode::{decode, kept, object, texts};
+use crate::fields::{Address, Place, SECURE_ACCESS_TOKEN, secure_access, time};
+use crate::kind::{BuiltIn, Id, Kind};
+use crate::metadata::{Identity, Metadata, str_of};
+use crate::provider::{Provider, Resource, Unreadable};
+use crate::text::Text;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// The provider's name.
-pub(crate) const NAME: &str = "agent-sandbox";
-
-struct AgentSandbox {
-    resource: Resource,
-    clash: Clash,
-}
+pub const NAME: &str = "agent-sandbox";
+/// The label of a sandbox in a warm pool. Its value is a hash of the pool's name.
+pub const WARM_POOL_SANDBOX: &str = "agents.x-k8s.io/warm-pool-sandbox";
 
 pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
-    Box::new(AgentSandbox {
+    Box::new(BuiltIn {
+        name: NAME,
+        resource: Resource::new("agents.x-k8s.io", "v1beta1", "Sandbox", "sandboxes"),
         clash,
-        resource: Resource {
-            group: "agents.x-k8s.io".to_owned(),
-            version: "v1beta1".to_owned(),
-            kind: "Sandbox".to_owned(),
-            plural: "sandboxes".to_owned(),
-        },
+        token_kind: TokenKind::SecureAccess,
+        address_is_claimed: false,
+        id_is_name: false,
+        read: |provider, object, now| provider.projection(&decode::<Sandbox<Text<'_>>>(object)?, now),
     })
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Sandbox<'a> {
-    #[serde(borrow, deserialize_with = "object")]
-    metadata: Metadata<'a, Labels<'a>, Annotations<'a>>,
-    #[serde(borrow, deserialize_with = "object")]
-    spec: Spec<'a>,
-    #[serde(borrow, deserialize_with = "object")]
-    status: Status<'a>,
+/// A sandbox. `S` is its text: [`Text`] on the gateway's wire path, `String` elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "S: AsRef<str> + Default + Deserialize<'de>"))]
+pub struct Sandbox<S = String> {
+    /// Which object it is, and its labels and annotations.
+    #[serde(deserialize_with = "object")]
+    pub metadata: Metadata<S, Labels<S>, Annotations<S>>,
+    /// What is asked for.
+    #[serde(deserialize_with = "object")]
+    pub spec: Spec<S>,
+    /// What the controller has seen.
+    #[serde(deserialize_with = "object")]
+    pub status: Status<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The labels of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Labels<'a> {
-    #[serde(borrow, rename = "agents.x-k8s.io/warm-pool-sandbox")]
-    warm_pool: Option<Text<'a>>,
+pub struct Labels<S> {
+    /// [`WARM_POOL_SANDBOX`].
+    #[serde(rename = "agents.x-k8s.io/warm-pool-sandbox", skip_serializing_if = "Option::is_none")]
+    pub warm_pool_sandbox: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The annotations of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Annotations<'a> {
-    #[serde(borrow, rename = "opensandbox.io/secure-access-token")]
-    token: Option<Text<'a>>,
+pub struct Annotations<S> {
+    /// [`SECURE_ACCESS_TOKEN`].
+    #[serde(rename = "opensandbox.io/secure-access-token", skip_serializing_if = "Option::is_none")]
+    pub secure_access_token: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The spec of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
-    #[serde(borrow)]
-    operating_mode: Option<Text<'a>>,
-    #[serde(borrow)]
-    shutdown_time: Option<Text<'a>>,
+pub struct Spec<S> {
+    /// `Running` or `Suspended`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operating_mode: Option<S>,
+    /// When the sandbox ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutdown_time: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Status<'a> {
-    #[serde(borrow, rename = "podIPs", deserialize_with = "kept")]
-    pod_ips: Vec<Option<Text<'a>>>,
-    #[serde(borrow, deserialize_with = "kept")]
-    conditions: Vec<Condition<'a>>,
+/// The status of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "S: AsRef<str> + Default + Deserialize<'de>"))]
+pub struct Status<S> {
+    /// The pod's addresses that are not empty. The cluster's preferred address family comes first.
+    #[serde(rename = "podIPs", deserialize_with = "texts", skip_serializing_if = "Vec::is_empty")]
+    pub pod_ips: Vec<S>,
+    /// The conditions.
+    #[serde(deserialize_with = "kept", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition<S>>,
 }
 
-impl Keep for Option<Text<'_>> {
-    fn keep(&self) -> bool {
-        self.as_deref().is_some_and(|text| !text.is_empty())
-    }
-}
-
-impl Provider for AgentSandbox {
-    fn name(&self) -> &str {
-        NAME
+impl<S: AsRef<str>> Kind for Sandbox<S> {
+    fn identity(&self) -> Result<Identity<'_>, Unreadable> {
+        self.metadata.identity_in_namespace(NAME)
     }
 
-    fn resource(&self) -> &Resource {
-        &self.resource
+    fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {
+        Id::claimed_or_own(identity, None)
     }
 
-    fn clash(&self) -> Clash {
-        self.clash
+    /// The value of [`WARM_POOL_SANDBOX`]. A claim removes this label.
+    fn pool(&self) -> Option<&str> {
+        self.metadata.labels.warm_pool_sandbox.as_ref().map(AsRef::as_ref)
     }
 
-    fn token_kind(&self) -> TokenKind {
-        TokenKind::SecureAccess
+    fn address(&self) -> Result<Address, Unreadable> {
+        Ok(self.status.pod_ips.first().map_or(Address::Missing, |ip| Address::read(ip.as_ref())))
     }
 
-    fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
-        let sandbox: Sandbox<'_> = decode(object)?;
-        let head = sandbox.metadata.head()?;
-        let ends = time("spec.shutdownTime", sandbox.spec.shutdown_time.as_deref())?;
-        // The cluster's first choice of address family comes first.
-        let first = sandbox.status.pod_ips.first().and_then(Option::as_deref);
-        let ip = address("status.podIPs", first)?;
-        let findings = Findings {
-            id: head.default_id()?,
-            own_id: true,
-            owner: String::new(),
-            state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
-            ip,
-            ip_is_claimed: false,
-            token: secure_access(SECURE_ACCESS, sandbox.metadata.annotations.token.as_deref())?,
-            require_traffic_auth: false,
-            clash: self.clash,
-            ends,
-        };
-        head.projection(NAME, findings, now)
+    fn token(&self) -> Result<Option<Secret>, Unreadable> {
+        let text = str_of(&self.metadata.annotations.secure_access_token);
+        secure_access(Place::Annotation(SECURE_ACCESS_TOKEN), text)
     }
-}
 
-impl Sandbox<'_> {
-    fn state(&self, ended: bool, has_ip: bool) -> State {
+    fn ends(&self) -> Result<Option<SystemTime>, Unreadable> {
+        time(Place::Path("spec.shutdownTime"), str_of(&self.spec.shutdown_time))
+    }
+
+    fn live_state(&self, address: Address) -> State {
         let conditions = &self.status.conditions;
-        let ready = is_true(conditions, "Ready");
-        if ended {
-            State::Dead
-        } else if ready && has_ip {
-            if self.metadata.labels.warm_pool.is_some() { State::Available } else { State::Running }
-        } else if self.spec.operating_mode.as_deref() == Some("Suspended") {
-            State::Paused
-        } else if is_true(conditions, "Finished")
-            || matches!(reason_of(conditions, "Ready"), "PodFailed" | "PodSucceeded" | "SandboxExpired")
-        {
-            State::Dead
-        } else if !matches!(self.spec.operating_mode.as_deref(), None | Some("" | "Running")) {
-            State::Unknown
-        } else {
-            State::Creating
+        let finished = is_true(conditions, FINISHED)
+            || matches!(reason_of(conditions, READY), "PodFailed" | "PodSucceeded" | "SandboxExpired");
+        if is_true(conditions, READY) && address != Address::Missing {
+            return if self.pool().is_some() { State::Available } else { State::Running };
+        }
+        match str_of(&self.spec.operating_mode) {
+            "Suspended" => State::Paused,
+            _ if finished => State::Dead,
+            "Running" | "" => State::Creating,
+            _ => State::Unknown,
         }
     }
 }

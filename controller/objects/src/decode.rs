@@ -1,17 +1,16 @@
-//! JSON to the few fields a provider needs.
+//! JSON to the few fields of a kind.
 //!
-//! Everything else is skipped by the parser without becoming memory, however large or deep. Texts are borrowed from
-//! the input where they have no escapes. A missing field and a null are the same: Kubernetes omits what is empty.
+//! The parser skips every other field without allocating, however large or deep the field is. A missing field and a
+//! null are the same: Kubernetes omits what is empty.
 //!
-//! An object is read for speed first. Only if that fails is it read once more, keeping track of the path, to say where.
+//! An object is decoded without path tracking first. Only if that fails is it decoded once more, with the path of the
+//! current field tracked, so that the error can name the field.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_path_to_error::{Segment, Track};
 
@@ -20,51 +19,40 @@ use crate::provider::Unreadable;
 #[cfg(test)]
 mod tests;
 
-/// Longest text that is taken from an object; what it may be used for has tighter limits.
-const MAX_TEXT: usize = 64 * 1024;
 /// Most elements that are kept of a list.
 const MAX_KEPT: usize = 16;
 /// Longest path in an error.
 const MAX_PATH: usize = 256;
 
-/// Reads an object's needed fields.
-pub(crate) fn decode<'de, T: Default + Deserialize<'de>>(object: &'de [u8]) -> Result<T, Unreadable> {
-    decode_with(object, || Whole(PhantomData))
-}
-
-/// Reads an object with a seed, which is made anew where the object has to be read twice.
-pub(crate) fn decode_with<'de, S: DeserializeSeed<'de>>(
-    object: &'de [u8],
-    seed: impl Fn() -> S,
-) -> Result<S::Value, Unreadable> {
+/// Decodes an object of kind `T`.
+///
+/// # Errors
+/// [`Unreadable`] names the first field of another type. Decoding the same bytes again does not help.
+pub fn decode<'de, T: Default + Deserialize<'de>>(object: &'de [u8]) -> Result<T, Unreadable> {
     let mut json = serde_json::Deserializer::from_slice(object);
-    if let Ok(value) = seed().deserialize(&mut json)
+    if let Ok(value) = json.deserialize_map(Object(PhantomData))
         && json.end().is_ok()
     {
         return Ok(value);
     }
     let mut json = serde_json::Deserializer::from_slice(object);
+    let value = tracked(&mut json)?;
+    json.end().map(|()| value).map_err(|error| Unreadable::new("object", reason(&error)))
+}
+
+/// Decodes an object and names the field in an error.
+pub(crate) fn tracked<'de, D, T>(json: D) -> Result<T, Unreadable>
+where
+    D: Deserializer<'de, Error = serde_json::Error>,
+    T: Default + Deserialize<'de>,
+{
     let mut track = Track::new();
-    let read = seed().deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
-    let whole = read.is_ok();
-    match read.and_then(|value| json.end().map(|()| value)) {
-        Ok(value) => Ok(value),
-        Err(error) if whole => Err(Unreadable::new("object", reason(&error))),
-        Err(error) => Err(Unreadable::new(path(&track.path()), reason(&error))),
-    }
+    let decoded =
+        serde_path_to_error::Deserializer::new(json, &mut track).deserialize_map(Object(PhantomData));
+    decoded.map_err(|error| Unreadable::new(path(&track.path()), reason(&error)))
 }
 
-struct Whole<T>(PhantomData<T>);
-
-impl<'de, T: Default + Deserialize<'de>> DeserializeSeed<'de> for Whole<T> {
-    type Value = T;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_map(Object(PhantomData))
-    }
-}
-
-/// A path as the generic provider's config writes it.
+/// A path as a JSONPath query of the generic provider's config, without the `$`.
 fn path(path: &serde_path_to_error::Path) -> String {
     use fmt::Write as _;
 
@@ -91,8 +79,8 @@ pub(crate) fn is_plain(key: &str) -> bool {
     !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// What the library found wrong, without the value it found there.
-fn reason(error: &serde_json::Error) -> String {
+/// The library's message without the value that it quotes.
+pub(crate) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = text.strip_suffix(&place).unwrap_or(&text);
@@ -100,18 +88,21 @@ fn reason(error: &serde_json::Error) -> String {
         .iter()
         .find_map(|start| text.strip_prefix(start));
     match found {
-        // "string \"the value\", expected a number": what is expected is a text of ours, and the last part.
+        // "string \"the value\", expected a number": what is expected is a fixed text and comes last.
         Some(found) => {
             let kind: String = found.chars().take_while(char::is_ascii_alphabetic).collect();
-            let expected =
-                found.rsplit_once(", expected ").map_or("something else", |(_, expected)| expected);
+            let expected = match found.rsplit_once(", expected ") {
+                Some((_, "a string")) => "a text",
+                Some((_, expected)) => expected,
+                None => "something else",
+            };
             match kind.as_str() {
                 "" => format!("expected {expected}"),
                 kind => format!("expected {expected}, found {}", kind_of(kind)),
             }
         }
         None if error.is_data() => text.to_owned(),
-        // Syntax errors are fixed texts.
+        // Messages about syntax quote nothing.
         None => format!("not JSON: {text}"),
     }
 }
@@ -128,51 +119,8 @@ fn kind_of(word: &str) -> &'static str {
     }
 }
 
-/// A text of an object.
-#[derive(Debug)]
-pub(crate) struct Text<'a>(Cow<'a, str>);
-
-impl Deref for Text<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(TextVisitor).map(Self)
-    }
-}
-
-struct TextVisitor;
-
-pub(crate) fn bounded<E: serde::de::Error>(text: &str) -> Result<&str, E> {
-    if text.len() > MAX_TEXT {
-        return Err(E::custom(format_args!("expected at most {MAX_TEXT} bytes, found {}", text.len())));
-    }
-    Ok(text)
-}
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-        bounded(text).map(Cow::Borrowed)
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        bounded(text).map(|text| Cow::Owned(text.to_owned()))
-    }
-}
-
-/// A part of an object, or the default where it is missing or null. What `derive` makes would also take a list of the
-/// fields in order.
+/// Decodes a JSON object, or the default for null. A derived implementation alone would also accept a list of the fields
+/// in order.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -201,16 +149,32 @@ impl<'de, T: Default + Deserialize<'de>> Visitor<'de> for Object<T> {
     }
 }
 
-/// An element of a list that is kept, or not.
+/// Whether [`kept`] keeps an element of a list.
 pub(crate) trait Keep {
     fn keep(&self) -> bool;
 }
 
-/// The first elements of a list that are worth keeping; a list of any length costs no more than those.
+/// Decodes a list and keeps the first [`MAX_KEPT`] elements that are worth keeping. The rest of the list is skipped.
 pub(crate) fn kept<'de, D: Deserializer<'de>, T: Keep + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_option(List(PhantomData))
+}
+
+/// Decodes a list of texts and keeps those that are not empty, as [`kept`] does.
+pub(crate) fn texts<'de, D, S>(deserializer: D) -> Result<Vec<S>, D::Error>
+where
+    D: Deserializer<'de>,
+    S: AsRef<str> + Deserialize<'de>,
+{
+    let kept: Vec<Option<S>> = kept(deserializer)?;
+    Ok(kept.into_iter().flatten().collect())
+}
+
+impl<S: AsRef<str>> Keep for Option<S> {
+    fn keep(&self) -> bool {
+        self.as_ref().is_some_and(|text| !text.as_ref().is_empty())
+    }
 }
 
 struct List<T>(PhantomData<T>);

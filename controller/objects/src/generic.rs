@@ -1,21 +1,27 @@
 //! A provider by config: any custom resource, with paths to its fields and rules for its state.
 //!
-//! Everything is checked when the config is loaded; a rule that can never count is refused, since whoever wrote it
-//! meant something by it. Of an object only what lies on the configured paths is read.
+//! A path is a JSONPath query ([`path`]). An object is decoded as a whole, so it costs memory in proportion to its size,
+//! which the watch's limit of a line bounds. The built-in kinds skip what they do not need.
+//!
+//! The config is checked as a whole when it is loaded. A rule that can never apply is refused: it is a mistake.
 
-use std::net::IpAddr;
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, Secret, State};
+use sandgate_routes::{Clash, State};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::BUILT_IN;
 use crate::config::{ProviderError, RawProvider, Strict};
-use crate::observe::{Findings, Head, address, created, id, is_past, owner, time, token};
+use crate::decode::{object, reason, tracked};
+use crate::fields::{Address, Place, id, owner, time, token};
+use crate::kind::{Answers, Id, has_ended, project, served_at};
+use crate::metadata::Metadata;
 use crate::provider::{Projection, Provider, Resource, Unreadable};
+use crate::text::Text;
 
 mod path;
 mod raw;
-mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -23,34 +29,24 @@ mod tests;
 use path::FieldPath;
 pub(crate) use raw::{RawCondition, RawPaths, RawResource, RawRule, RawState};
 use raw::{Scalar, Test};
-use walk::{Found, Plan};
 
 pub(crate) struct Generic {
     name: String,
     resource: Resource,
-    plan: Plan,
-    head: [Field; 6],
-    id: Vec<Field>,
-    ip: Vec<Field>,
-    token: Vec<Field>,
-    owner: Vec<Field>,
-    dead_at: Vec<Field>,
+    id: Vec<FieldPath>,
+    ip: Vec<FieldPath>,
+    token: Vec<FieldPath>,
+    owner: Vec<FieldPath>,
+    dead_at: Vec<FieldPath>,
     traffic_auth: Option<Condition>,
     rules: Vec<Rule>,
     default_state: State,
     clash: Clash,
 }
 
-/// A path and where its value is put.
-#[derive(Debug)]
-struct Field {
-    path: FieldPath,
-    slot: usize,
-}
-
 #[derive(Debug)]
 struct Condition {
-    field: Field,
+    path: FieldPath,
     test: Test,
 }
 
@@ -60,17 +56,16 @@ struct Rule {
     state: State,
 }
 
+/// The part of every object that is not configured.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "S: Default + Deserialize<'de>"))]
+struct AnyObject<S> {
+    #[serde(deserialize_with = "object")]
+    metadata: Metadata<S>,
+}
+
 /// The provider name of the routes file.
 const FILE: &str = "file";
-
-const HEAD: [&str; 6] = [
-    "metadata.namespace",
-    "metadata.name",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.creationTimestamp",
-    "metadata.deletionTimestamp",
-];
 
 impl Generic {
     pub(crate) fn build(raw: RawProvider) -> Result<Self, ProviderError> {
@@ -82,34 +77,18 @@ impl Generic {
         let states = raw.states.ok_or_else(|| missing("states"))?;
         let RawState(default_state) = raw.default_state.ok_or_else(|| missing("default-state"))?;
 
-        let mut plan = Plan::new();
-        let head = HEAD.map(|text| {
-            let path = FieldPath::parse(text).expect("a constant path");
-            Field { slot: plan.add(&path), path }
-        });
-        let mut fields = |paths: Option<RawPaths>| -> Vec<Field> {
-            let paths = paths.map_or_else(Vec::new, |RawPaths(paths)| paths);
-            paths.into_iter().map(|path| Field { slot: plan.add(&path), path }).collect()
-        };
-        let (id, ip) = (fields(raw.id), fields(Some(ip)));
-        let (token, owner, dead_at) = (fields(raw.token), fields(raw.owner), fields(raw.dead_at));
-        let traffic_auth = match raw.traffic_auth {
-            Some(Strict(raw)) => Some(condition(&mut plan, raw, "traffic-auth")?),
-            None => None,
-        };
-        let rules = rules(&mut plan, states)?;
+        let paths = |paths: Option<RawPaths>| paths.map_or_else(Vec::new, |RawPaths(paths)| paths);
+        let traffic_auth = raw.traffic_auth.map(|Strict(raw)| condition(raw, "traffic-auth")).transpose()?;
         Ok(Self {
             name,
             resource,
-            plan,
-            head,
-            id,
-            ip,
-            token,
-            owner,
-            dead_at,
+            id: paths(raw.id),
+            ip: paths(Some(ip)),
+            token: paths(raw.token),
+            owner: paths(raw.owner),
+            dead_at: paths(raw.dead_at),
             traffic_auth,
-            rules,
+            rules: rules(states)?,
             default_state,
             clash: raw.clash.unwrap_or_default().into(),
         })
@@ -155,7 +134,7 @@ fn check_resource(raw: RawResource) -> Result<Resource, ProviderError> {
     Ok(Resource { group: raw.group, version: raw.version, kind: raw.kind, plural: raw.plural })
 }
 
-fn condition(plan: &mut Plan, raw: RawCondition, key: &str) -> Result<Condition, ProviderError> {
+fn condition(raw: RawCondition, key: &str) -> Result<Condition, ProviderError> {
     let path = raw.path.0.clone();
     let mut tests = raw.tests();
     let (Some(test), true) = (tests.pop(), tests.is_empty()) else {
@@ -178,10 +157,10 @@ fn condition(plan: &mut Plan, raw: RawCondition, key: &str) -> Result<Condition,
     {
         return Err(ProviderError::new(format!("{key}.at-least"), "expected a number of at most 2^53"));
     }
-    Ok(Condition { field: Field { slot: plan.add(&path), path }, test })
+    Ok(Condition { path, test })
 }
 
-fn rules(plan: &mut Plan, raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, ProviderError> {
+fn rules(raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, ProviderError> {
     if !(1..=64).contains(&raw.len()) {
         return Err(ProviderError::new("states", "expected 1 to 64 rules"));
     }
@@ -195,8 +174,8 @@ fn rules(plan: &mut Plan, raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, Provid
         let mut when: Vec<Condition> = Vec::with_capacity(raw.when.len());
         for (place, Strict(raw)) in raw.when.into_iter().enumerate() {
             let key = format!("{key}.when[{place}]");
-            let condition = condition(plan, raw, &key)?;
-            let same = |other: &&Condition| other.field.slot == condition.field.slot;
+            let condition = condition(raw, &key)?;
+            let same = |other: &&Condition| other.path == condition.path;
             if when.iter().filter(same).any(|other| other.test.excludes(&condition.test)) {
                 return Err(ProviderError::new(key, "cannot hold together with a condition before it"));
             }
@@ -205,8 +184,7 @@ fn rules(plan: &mut Plan, raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, Provid
         // Whatever passes this rule has passed an earlier one.
         let covered = rules.iter().position(|earlier| {
             earlier.when.iter().all(|theirs| {
-                when.iter()
-                    .any(|ours| ours.field.slot == theirs.field.slot && ours.test.implies(&theirs.test))
+                when.iter().any(|ours| ours.path == theirs.path && ours.test.implies(&theirs.test))
             })
         });
         if let Some(earlier) = covered {
@@ -231,120 +209,100 @@ impl Provider for Generic {
         self.clash
     }
 
-    /// Only a status is a controller's word; labels, annotations and the spec are written by whoever made the object.
+    /// Only a controller writes the status. Labels, annotations and the spec are written by the object's owner.
     fn address_is_claimed(&self) -> bool {
-        self.ip.iter().any(|field| !field.path.as_str().starts_with("status."))
+        !self.ip.iter().all(FieldPath::is_in_status)
     }
 
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
-        let found = self.plan.read(object)?;
-        let [namespace, name, uid, version, made, deleting] = &self.head;
-        let head = Head {
-            namespace: namespace.text(&found)?.unwrap_or_default(),
-            name: name.text(&found)?.unwrap_or_default(),
-            uid: uid.text(&found)?.unwrap_or_default(),
-            version: version.text(&found)?.unwrap_or_default(),
-            created: created(made.text(&found)?)?,
-            deleting: found[deleting.slot] != Found::Missing,
-        }
-        .checked()?;
-        let id = first(&self.id, &found, id)?;
-        let ip: Option<IpAddr> = first(&self.ip, &found, address)?;
-        let token: Option<Secret> = first(&self.token, &found, token)?;
-        let owner =
-            first(&self.owner, &found, |path, text| owner(path, text).map(|owner| text.map(|_| owner)))?;
-        let ends = first(&self.dead_at, &found, time)?;
-        let require_traffic_auth = match &self.traffic_auth {
-            Some(condition) => condition.holds(&found)?,
-            None => false,
-        };
+        let object: Value =
+            serde_json::from_slice(object).map_err(|error| Unreadable::new("object", reason(&error)))?;
+        let AnyObject::<Text<'_>> { metadata } = tracked(&object)?;
+        let identity = metadata.identity(&self.name)?;
+        let claimed = first(&self.id, &object, id)?;
+        let address = first(&self.ip, &object, |_, text| Ok(Some(Address::read(text))))?;
+        let address = address.unwrap_or(Address::Missing);
+        let ends = first(&self.dead_at, &object, time)?;
         let mut state = self.default_state;
-        // All of them are asked, so that a field of the wrong type shows whichever rule counts.
+        // Every rule is evaluated, so that a field of the wrong type is reported whichever rule applies.
         for rule in self.rules.iter().rev() {
             let mut holds = true;
             for condition in &rule.when {
-                holds &= condition.holds(&found)?;
+                holds &= condition.holds(&object)?;
             }
             if holds {
                 state = rule.state;
             }
         }
-        if head.deleting || is_past(ends, now) {
+        if has_ended(&identity, ends, now) {
             state = State::Dead;
         }
-        let findings = Findings {
-            own_id: id.as_ref().is_none_or(|id| head.has_own_id(id)),
-            id: id.map_or_else(|| head.default_id(), Ok)?,
-            owner: owner.unwrap_or_default(),
-            state,
-            ip,
-            ip_is_claimed: self.address_is_claimed(),
-            token,
-            require_traffic_auth,
-            clash: self.clash,
+        let answers = Answers {
+            id: Id::claimed_or_own(&identity, claimed)?,
+            identity,
+            owner: first(&self.owner, &object, |place, text| owner(place, text).map(Some))?
+                .unwrap_or_default(),
+            state: served_at(state, address),
+            address,
+            token: first(&self.token, &object, token)?,
+            requires_traffic_auth: match &self.traffic_auth {
+                Some(condition) => condition.holds(&object)?,
+                None => false,
+            },
             ends,
         };
-        head.projection(&self.name, findings, now)
+        Ok(project(self, answers, now))
     }
 }
 
-/// What the first field that is not empty gives.
-fn first<T>(
-    fields: &[Field],
-    found: &[Found<'_>],
-    take: impl Fn(&str, Option<&str>) -> Result<Option<T>, Unreadable>,
+/// The value of the first path that leads to a text that is not empty.
+fn first<'a, T>(
+    paths: &[FieldPath],
+    object: &'a Value,
+    read: impl Fn(Place<'_>, &'a str) -> Result<Option<T>, Unreadable>,
 ) -> Result<Option<T>, Unreadable> {
-    for field in fields {
-        if let Some(value) = take(field.path.as_str(), field.text(found)?)? {
-            return Ok(Some(value));
+    for path in paths {
+        let place = Place::Path(path.as_str());
+        let text = match path.find(object) {
+            None => continue,
+            Some(Value::String(text)) => text,
+            Some(_) => return Err(place.wrong("expected a text")),
+        };
+        if !text.is_empty() {
+            return read(place, text);
         }
     }
     Ok(None)
 }
 
-impl Field {
-    /// The text at the path; an empty one is none.
-    fn text<'a>(&self, found: &'a [Found<'_>]) -> Result<Option<&'a str>, Unreadable> {
-        match &found[self.slot] {
-            Found::Missing => Ok(None),
-            Found::Text(text) => Ok(Some(text.as_ref()).filter(|text| !text.is_empty())),
-            _ => Err(Unreadable::new(self.path.as_str(), "expected a text")),
-        }
-    }
-}
-
 impl Condition {
-    fn holds(&self, found: &[Found<'_>]) -> Result<bool, Unreadable> {
-        let expected =
-            |kind: &str| Err(Unreadable::new(self.field.path.as_str(), format!("expected {kind}")));
-        let found = &found[self.field.slot];
-        let absent = match found {
-            Found::Missing => true,
-            Found::Text(text) => text.is_empty(),
-            _ => false,
-        };
-        match (&self.test, found) {
-            (Test::Exists, _) => Ok(!absent),
-            (Test::Absent, _) => Ok(absent),
-            _ if absent => Ok(false),
-            (Test::AtLeast(least), Found::Number(number)) => Ok(*number >= *least as f64),
-            (Test::AtLeast(_), _) => expected("a number"),
-            (Test::OneOf(values), found) => {
-                for value in values {
-                    let equal = match (value, found) {
-                        (Scalar::Text(value), Found::Text(text)) => text == value,
-                        (Scalar::Bool(value), Found::Bool(found)) => found == value,
-                        (Scalar::Number(value), Found::Number(found)) => *found == *value as f64,
-                        (Scalar::Text(_), _) => return expected("a text"),
-                        (Scalar::Bool(_), _) => return expected("a boolean"),
-                        (Scalar::Number(_), _) => return expected("a number"),
-                    };
-                    if equal {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
+    fn holds(&self, object: &Value) -> Result<bool, Unreadable> {
+        let found = self.path.find(object).filter(|value| value.as_str() != Some(""));
+        let values = match (&self.test, found) {
+            (Test::Exists, found) => return Ok(found.is_some()),
+            (Test::Absent, found) => return Ok(found.is_none()),
+            (Test::AtLeast(least), Some(Value::Number(number))) => {
+                return Ok(number.as_f64().is_some_and(|number| number >= *least as f64));
             }
+            (Test::AtLeast(_), Some(_)) => return Err(self.expected("a number")),
+            (Test::OneOf(values), Some(_)) => values,
+            (_, None) => return Ok(false),
+        };
+        let mut holds = false;
+        for value in values {
+            holds |= match (value, found) {
+                (Scalar::Text(value), Some(Value::String(text))) => text == value,
+                (Scalar::Bool(value), Some(Value::Bool(found))) => found == value,
+                (Scalar::Number(value), Some(Value::Number(found))) => found.as_f64() == Some(*value as f64),
+                (Scalar::Text(_), _) => return Err(self.expected("a text")),
+                (Scalar::Bool(_), _) => return Err(self.expected("a boolean")),
+                (Scalar::Number(_), _) => return Err(self.expected("a number")),
+            };
         }
+        Ok(holds)
+    }
+
+    fn expected(&self, what: &str) -> Unreadable {
+        Unreadable::new(self.path.as_str(), format!("expected {what}"))
     }
 }

@@ -9,20 +9,30 @@
 
 use sandgate_routes::Clash;
 
-mod agent_sandbox;
+pub mod agent_sandbox;
+mod condition;
 mod config;
 mod decode;
+mod fields;
 mod generic;
-mod observe;
-mod openkruise;
-mod opensandbox;
+mod kind;
+mod metadata;
+pub mod openkruise;
+pub mod opensandbox;
 mod provider;
+mod text;
 
 #[cfg(test)]
 mod fixture;
 
+pub use condition::{Condition, FINISHED, READY};
 pub use config::{ProviderConfig, ProviderError, RawProvider, Strict};
+pub use decode::decode;
+pub use fields::{Address, SECURE_ACCESS_TOKEN};
+pub use kind::{Id, Kind};
+pub use metadata::{Identity, Ignored, Metadata, Owner};
 pub use provider::{Projection, Provider, Resource, Unreadable};
+pub use text::Text;
 
 /// A provider's name and its constructor.
 type Registered = (&'static str, fn(Clash) -> Box<dyn Provider>);

@@ -14,193 +14,196 @@
 //! Not ready is not dead. A claimed sandbox whose readiness probe fails for a moment is not served, but it keeps its
 //! identity and its open streams, as a paused one does. (OpenKruise's own gateway takes it for dead.)
 
+//!
+//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole object
+//! (`replace`), which would clear every field that it does not have.
+
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, State};
-use serde::Deserialize;
+use sandgate_routes::{Clash, Secret, State, TokenKind};
+use serde::{Deserialize, Serialize};
 
-use crate::decode::{Keep, Text, decode, kept, object};
-use crate::observe::{Condition, Findings, Metadata, address, id, is_past, is_true, owner, time, token};
-use crate::provider::{Projection, Provider, Resource, Unreadable};
+use crate::condition::{Condition, READY, is_true};
+use crate::decode::{decode, kept, object};
+use crate::fields::{Address, Place, id, owner, time, token};
+use crate::kind::{BuiltIn, Id, Kind};
+use crate::metadata::{Identity, Metadata, Owner, str_of};
+use crate::provider::{Provider, Resource, Unreadable};
+use crate::text::Text;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// The provider's name.
-pub(crate) const NAME: &str = "openkruise";
+pub const NAME: &str = "openkruise";
+/// Group and version of the kinds.
+pub const API_VERSION: &str = "agents.kruise.io/v1alpha1";
+/// The kind of a pool, which controls a sandbox until it is claimed.
+pub const SANDBOX_SET: &str = "SandboxSet";
 
-const SANDBOX_ID: &str = r#"metadata.labels["agents.kruise.io/sandbox-id"]"#;
-const TOKEN: &str = r#"metadata.annotations["agents.kruise.io/runtime-access-token"]"#;
-const ENVD_TOKEN: &str = r#"metadata.annotations["e2b.agents.kruise.io/envd-access-token"]"#;
-const OWNER: &str = r#"metadata.annotations["agents.kruise.io/owner"]"#;
-
-struct OpenKruise {
-    resource: Resource,
-    clash: Clash,
-}
+/// The label with the lookup ID.
+pub const SANDBOX_ID: &str = "agents.kruise.io/sandbox-id";
+/// The annotation with the access token of the sandbox's runtime.
+pub const RUNTIME_ACCESS_TOKEN: &str = "agents.kruise.io/runtime-access-token";
+/// The older annotation with the access token, asked if [`RUNTIME_ACCESS_TOKEN`] is missing or empty.
+pub const ENVD_ACCESS_TOKEN: &str = "e2b.agents.kruise.io/envd-access-token";
+/// The annotation with the owner.
+pub const OWNER: &str = "agents.kruise.io/owner";
+/// The annotation that is `true` if a client must present a traffic JWT.
+pub const ENABLE_JWT_AUTH: &str = "security.agents.kruise.io/enable-jwt-auth";
 
 pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
-    Box::new(OpenKruise {
+    Box::new(BuiltIn {
+        name: NAME,
+        resource: Resource::new("agents.kruise.io", "v1alpha1", "Sandbox", "sandboxes"),
         clash,
-        resource: Resource {
-            group: "agents.kruise.io".to_owned(),
-            version: "v1alpha1".to_owned(),
-            kind: "Sandbox".to_owned(),
-            plural: "sandboxes".to_owned(),
-        },
+        token_kind: TokenKind::Runtime,
+        address_is_claimed: false,
+        id_is_name: false,
+        read: |provider, object, now| provider.projection(&decode::<Sandbox<Text<'_>>>(object)?, now),
     })
 }
 
-#[derive(Default, Deserialize)]
+/// A sandbox. `S` is its text: [`Text`] on the gateway's wire path, `String` elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "S: AsRef<str> + Default + Deserialize<'de>"))]
+pub struct Sandbox<S = String> {
+    /// Which object it is, and its labels and annotations.
+    #[serde(deserialize_with = "object")]
+    pub metadata: Metadata<S, Labels<S>, Annotations<S>, Controllers<S>>,
+    /// What is asked for.
+    #[serde(deserialize_with = "object")]
+    pub spec: Spec<S>,
+    /// What the controller has seen.
+    #[serde(deserialize_with = "object")]
+    pub status: Status<S>,
+}
+
+/// The labels of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Sandbox<'a> {
-    #[serde(borrow, deserialize_with = "object")]
-    metadata: Metadata<'a, Labels<'a>, Annotations<'a>, Owners<'a>>,
-    #[serde(borrow, deserialize_with = "object")]
-    spec: Spec<'a>,
-    #[serde(borrow, deserialize_with = "object")]
-    status: Status<'a>,
+pub struct Labels<S> {
+    /// [`SANDBOX_ID`].
+    #[serde(rename = "agents.kruise.io/sandbox-id", skip_serializing_if = "Option::is_none")]
+    pub sandbox_id: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The annotations of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Labels<'a> {
-    #[serde(borrow, rename = "agents.kruise.io/sandbox-id")]
-    sandbox_id: Option<Text<'a>>,
+pub struct Annotations<S> {
+    /// [`RUNTIME_ACCESS_TOKEN`].
+    #[serde(rename = "agents.kruise.io/runtime-access-token", skip_serializing_if = "Option::is_none")]
+    pub runtime_access_token: Option<S>,
+    /// [`ENVD_ACCESS_TOKEN`].
+    #[serde(rename = "e2b.agents.kruise.io/envd-access-token", skip_serializing_if = "Option::is_none")]
+    pub envd_access_token: Option<S>,
+    /// [`OWNER`].
+    #[serde(rename = "agents.kruise.io/owner", skip_serializing_if = "Option::is_none")]
+    pub owner: Option<S>,
+    /// [`ENABLE_JWT_AUTH`].
+    #[serde(rename = "security.agents.kruise.io/enable-jwt-auth", skip_serializing_if = "Option::is_none")]
+    pub enable_jwt_auth: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Annotations<'a> {
-    #[serde(borrow, rename = "agents.kruise.io/runtime-access-token")]
-    token: Option<Text<'a>>,
-    #[serde(borrow, rename = "e2b.agents.kruise.io/envd-access-token")]
-    envd_token: Option<Text<'a>>,
-    #[serde(borrow, rename = "agents.kruise.io/owner")]
-    owner: Option<Text<'a>>,
-    #[serde(borrow, rename = "security.agents.kruise.io/enable-jwt-auth")]
-    enable_jwt_auth: Option<Text<'a>>,
-}
+/// The owner that controls the sandbox; the others are skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent, bound(deserialize = "S: Default + Deserialize<'de>"))]
+pub struct Controllers<S>(#[serde(deserialize_with = "kept")] pub Vec<Owner<S>>);
 
-#[derive(Default, Deserialize)]
-#[serde(transparent)]
-struct Owners<'a> {
-    #[serde(borrow, deserialize_with = "kept")]
-    controllers: Vec<Owner<'a>>,
-}
-
-#[derive(Default, Deserialize)]
+/// The spec of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Owner<'a> {
-    #[serde(borrow)]
-    api_version: Option<Text<'a>>,
-    #[serde(borrow)]
-    kind: Option<Text<'a>>,
-    controller: Option<bool>,
+pub struct Spec<S> {
+    /// Whether the sandbox shall pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// When the sandbox ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutdown_time: Option<S>,
 }
 
-impl Keep for Owner<'_> {
-    fn keep(&self) -> bool {
-        self.controller == Some(true)
-    }
-}
-
-#[derive(Default, Deserialize)]
+/// The status of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
-    paused: Option<bool>,
-    #[serde(borrow)]
-    shutdown_time: Option<Text<'a>>,
+#[serde(bound(deserialize = "S: AsRef<str> + Default + Deserialize<'de>"))]
+pub struct Status<S> {
+    /// The phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<S>,
+    /// The conditions.
+    #[serde(deserialize_with = "kept", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition<S>>,
+    /// The pod.
+    #[serde(deserialize_with = "object")]
+    pub pod_info: PodInfo<S>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Status<'a> {
-    #[serde(borrow)]
-    phase: Option<Text<'a>>,
-    #[serde(borrow, deserialize_with = "kept")]
-    conditions: Vec<Condition<'a>>,
-    #[serde(borrow, deserialize_with = "object")]
-    pod_info: PodInfo<'a>,
-}
-
-#[derive(Default, Deserialize)]
+/// The pod of a sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct PodInfo<'a> {
-    #[serde(borrow, rename = "podIP")]
-    pod_ip: Option<Text<'a>>,
+pub struct PodInfo<S> {
+    /// The pod's address.
+    #[serde(rename = "podIP", skip_serializing_if = "Option::is_none")]
+    pub pod_ip: Option<S>,
 }
 
-impl Provider for OpenKruise {
-    fn name(&self) -> &str {
-        NAME
+impl<S: AsRef<str>> Kind for Sandbox<S> {
+    fn identity(&self) -> Result<Identity<'_>, Unreadable> {
+        self.metadata.identity_in_namespace(NAME)
     }
 
-    fn resource(&self) -> &Resource {
-        &self.resource
+    fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {
+        let claimed = id(Place::Label(SANDBOX_ID), str_of(&self.metadata.labels.sandbox_id))?;
+        Id::claimed_or_own(identity, claimed)
     }
 
-    fn clash(&self) -> Clash {
-        self.clash
+    /// The SandboxSet that still controls the sandbox. A claim removes this owner reference.
+    fn pool(&self) -> Option<&str> {
+        let controller = self.metadata.owner_references.0.first()?;
+        let is_set =
+            str_of(&controller.api_version) == API_VERSION && str_of(&controller.kind) == SANDBOX_SET;
+        is_set.then(|| str_of(&controller.name))
     }
 
-    fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
-        let sandbox: Sandbox<'_> = decode(object)?;
-        let head = sandbox.metadata.head()?;
-        let annotations = &sandbox.metadata.annotations;
-        let id = id(SANDBOX_ID, sandbox.metadata.labels.sandbox_id.as_deref())?;
-        let ends = time("spec.shutdownTime", sandbox.spec.shutdown_time.as_deref())?;
-        let ip = address("status.podInfo.podIP", sandbox.status.pod_info.pod_ip.as_deref())?;
-        let token = match token(TOKEN, annotations.token.as_deref())? {
-            None => token(ENVD_TOKEN, annotations.envd_token.as_deref())?,
-            found => found,
-        };
-        let findings = Findings {
-            own_id: id.as_ref().is_none_or(|id| head.has_own_id(id)),
-            id: id.map_or_else(|| head.default_id(), Ok)?,
-            owner: owner(OWNER, annotations.owner.as_deref())?,
-            state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
-            ip,
-            ip_is_claimed: false,
-            token,
-            require_traffic_auth: annotations.enable_jwt_auth.as_deref() == Some("true"),
-            clash: self.clash,
-            ends,
-        };
-        head.projection(NAME, findings, now)
+    fn owner(&self) -> Result<&str, Unreadable> {
+        owner(Place::Annotation(OWNER), str_of(&self.metadata.annotations.owner))
     }
-}
 
-impl Sandbox<'_> {
-    fn state(&self, ended: bool, has_ip: bool) -> State {
-        let ready = is_true(&self.status.conditions, "Ready");
-        match self.status.phase.as_deref().unwrap_or_default() {
-            _ if ended => State::Dead,
+    fn address(&self) -> Result<Address, Unreadable> {
+        Ok(Address::read(str_of(&self.status.pod_info.pod_ip)))
+    }
+
+    fn token(&self) -> Result<Option<Secret>, Unreadable> {
+        let Annotations { runtime_access_token, envd_access_token, .. } = &self.metadata.annotations;
+        match token(Place::Annotation(RUNTIME_ACCESS_TOKEN), str_of(runtime_access_token))? {
+            None => token(Place::Annotation(ENVD_ACCESS_TOKEN), str_of(envd_access_token)),
+            found => Ok(found),
+        }
+    }
+
+    fn requires_traffic_auth(&self) -> bool {
+        str_of(&self.metadata.annotations.enable_jwt_auth) == "true"
+    }
+
+    fn ends(&self) -> Result<Option<SystemTime>, Unreadable> {
+        time(Place::Path("spec.shutdownTime"), str_of(&self.spec.shutdown_time))
+    }
+
+    fn live_state(&self, address: Address) -> State {
+        let ready = is_true(&self.status.conditions, READY);
+        match str_of(&self.status.phase) {
             "Pending" => State::Creating,
             "Succeeded" | "Failed" | "Terminating" => State::Dead,
-            // A missing address makes a sandbox creating whatever the rest says, but what has come to its end above
-            // does not come back. Running, not ready and without an address is one that is on its way.
-            _ if !has_ip => State::Creating,
-            _ if self.is_pooled() => {
-                if ready {
-                    State::Available
-                } else {
-                    State::Creating
-                }
-            }
+            // After the dead phases: a sandbox that has ended does not become creating because its pod is gone.
+            _ if address == Address::Missing => State::Creating,
+            _ if self.pool().is_some() && ready => State::Available,
+            _ if self.pool().is_some() => State::Creating,
             "Running" if self.spec.paused == Some(true) => State::Paused,
             "Running" if ready => State::Running,
             "Running" => State::Creating,
             "Paused" | "Resuming" | "Upgrading" | "Recycling" | "" => State::Paused,
             _ => State::Unknown,
         }
-    }
-
-    /// Still in the hands of the set that made it: a claim takes the sandbox out of them.
-    fn is_pooled(&self) -> bool {
-        self.metadata.owner_references.controllers.first().is_some_and(|owner| {
-            owner.api_version.as_deref() == Some("agents.kruise.io/v1alpha1")
-                && owner.kind.as_deref() == Some("SandboxSet")
-        })
     }
 }

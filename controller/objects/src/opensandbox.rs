@@ -9,182 +9,143 @@
 //! 6. `status.ready` is at least 1, with an endpoint → running
 //! 7. else creating
 //!
-//! The address is the first of the annotation `endpoints`. Whoever may write the object may write that, and nothing else in
-//! it says better: `status` has counts only, and `alloc-status`, which names the pods of a pool, is an annotation too. To
-//! know the pod's own address the gateway would have to read pods, which is a right over every tenant's pod that it does
-//! not ask for. So the address counts as the tenant's word: it must be in the pod ranges, and the table refuses it where
-//! another sandbox that lives has it.
+//! The address is the first of the annotation `endpoints`. Everyone who may write the object may write this annotation,
+//! and no other field is better evidence: `status` has counts only, and `alloc-status`, which names the pods of a pool,
+//! is an annotation too. To learn the pod's own address the gateway would have to read pods, a right over every tenant's
+//! pods that it does not ask for. So the address counts as claimed: it must be in the pod ranges, and the table refuses
+//! it if another live sandbox has it.
+//!
+//! [`BatchSandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole
+//! object (`replace`), which would clear every field that it does not have.
 
-use std::fmt;
 use std::time::SystemTime;
 
-use sandgate_routes::{Clash, State, TokenKind};
-use serde::de::{IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use sandgate_routes::{Clash, Secret, State, TokenKind};
+use serde::{Deserialize, Serialize};
 
-use crate::decode::{Text, decode, object};
-use crate::observe::{Findings, Metadata, SECURE_ACCESS, address, id, is_past, secure_access, time};
-use crate::provider::{Projection, Provider, Resource, Unreadable};
+use crate::decode::{decode, object, texts};
+use crate::fields::{Address, Place, SECURE_ACCESS_TOKEN, id, secure_access, time};
+use crate::kind::{BuiltIn, Id, Kind};
+use crate::metadata::{Identity, Ignored, Metadata, str_of};
+use crate::provider::{Provider, Resource, Unreadable};
+use crate::text::Text;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 /// The provider's name.
-pub(crate) const NAME: &str = "opensandbox";
-
-const ENDPOINTS: &str = r#"metadata.annotations["sandbox.opensandbox.io/endpoints"]"#;
-
-struct OpenSandbox {
-    resource: Resource,
-    clash: Clash,
-}
+pub const NAME: &str = "opensandbox";
+/// The annotation with the pods' addresses: a JSON list of texts. An empty text is a pod without an address.
+pub const ENDPOINTS: &str = "sandbox.opensandbox.io/endpoints";
 
 pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
-    Box::new(OpenSandbox {
+    Box::new(BuiltIn {
+        name: NAME,
+        resource: Resource::new("sandbox.opensandbox.io", "v1alpha1", "BatchSandbox", "batchsandboxes"),
         clash,
-        resource: Resource {
-            group: "sandbox.opensandbox.io".to_owned(),
-            version: "v1alpha1".to_owned(),
-            kind: "BatchSandbox".to_owned(),
-            plural: "batchsandboxes".to_owned(),
-        },
+        token_kind: TokenKind::SecureAccess,
+        address_is_claimed: true,
+        id_is_name: true,
+        read: |provider, object, now| provider.projection(&decode::<BatchSandbox<Text<'_>>>(object)?, now),
     })
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct BatchSandbox<'a> {
-    #[serde(borrow, deserialize_with = "object")]
-    metadata: Metadata<'a, IgnoredAny, Annotations<'a>>,
-    #[serde(borrow, deserialize_with = "object")]
-    spec: Spec<'a>,
-    #[serde(borrow, deserialize_with = "object")]
-    status: Status<'a>,
+/// A batch of sandboxes. `S` is its text: [`Text`] on the gateway's wire path, `String` elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, bound(deserialize = "S: Default + Deserialize<'de>"))]
+pub struct BatchSandbox<S = String> {
+    /// Which object it is, and its annotations.
+    #[serde(deserialize_with = "object")]
+    pub metadata: Metadata<S, Ignored, Annotations<S>>,
+    /// What is asked for.
+    #[serde(deserialize_with = "object")]
+    pub spec: Spec<S>,
+    /// What the controller has seen.
+    #[serde(deserialize_with = "object")]
+    pub status: Status<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The annotations of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Annotations<'a> {
-    #[serde(borrow, rename = "sandbox.opensandbox.io/endpoints")]
-    endpoints: Option<Text<'a>>,
-    #[serde(borrow, rename = "opensandbox.io/secure-access-token")]
-    token: Option<Text<'a>>,
+pub struct Annotations<S> {
+    /// [`ENDPOINTS`].
+    #[serde(rename = "sandbox.opensandbox.io/endpoints", skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<S>,
+    /// [`SECURE_ACCESS_TOKEN`].
+    #[serde(rename = "opensandbox.io/secure-access-token", skip_serializing_if = "Option::is_none")]
+    pub secure_access_token: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The spec of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Spec<'a> {
-    #[serde(borrow)]
-    expire_time: Option<Text<'a>>,
+pub struct Spec<S> {
+    /// The pool that the pods are taken from; `*` leaves the choice to the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_ref: Option<S>,
+    /// When the batch ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expire_time: Option<S>,
 }
 
-#[derive(Default, Deserialize)]
+/// The status of a batch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Status<'a> {
-    #[serde(borrow)]
-    phase: Option<Text<'a>>,
-    ready: Option<i64>,
+pub struct Status<S> {
+    /// The phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<S>,
+    /// How many pods are ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<i64>,
 }
 
-impl Provider for OpenSandbox {
-    fn name(&self) -> &str {
-        NAME
+impl<S: AsRef<str>> Kind for BatchSandbox<S> {
+    fn identity(&self) -> Result<Identity<'_>, Unreadable> {
+        self.metadata.identity_in_namespace(NAME)
     }
 
-    fn resource(&self) -> &Resource {
-        &self.resource
+    fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {
+        let name = identity.key.name();
+        id(Place::Path("metadata.name"), name)?;
+        Ok(Id { text: name.to_owned(), is_own: true })
     }
 
-    fn clash(&self) -> Clash {
-        self.clash
+    /// `spec.poolRef`.
+    fn pool(&self) -> Option<&str> {
+        Some(str_of(&self.spec.pool_ref)).filter(|pool| !pool.is_empty())
     }
 
-    fn token_kind(&self) -> TokenKind {
-        TokenKind::SecureAccess
+    fn address(&self) -> Result<Address, Unreadable> {
+        let text = str_of(&self.metadata.annotations.endpoints);
+        if text.is_empty() {
+            return Ok(Address::Missing);
+        }
+        let mut json = serde_json::Deserializer::from_str(text);
+        let endpoints: Result<Vec<Text<'_>>, _> = texts(&mut json).and_then(|list| json.end().map(|()| list));
+        let wrong = |_| Place::Annotation(ENDPOINTS).wrong("expected a JSON list of texts");
+        Ok(endpoints.map_err(wrong)?.first().map_or(Address::Missing, |first| Address::read(first)))
     }
 
-    fn address_is_claimed(&self) -> bool {
-        true
+    fn token(&self) -> Result<Option<Secret>, Unreadable> {
+        let text = str_of(&self.metadata.annotations.secure_access_token);
+        secure_access(Place::Annotation(SECURE_ACCESS_TOKEN), text)
     }
 
-    fn id_is_name(&self) -> bool {
-        true
+    fn ends(&self) -> Result<Option<SystemTime>, Unreadable> {
+        time(Place::Path("spec.expireTime"), str_of(&self.spec.expire_time))
     }
 
-    fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
-        let sandbox: BatchSandbox<'_> = decode(object)?;
-        let head = sandbox.metadata.head()?;
-        let annotations = &sandbox.metadata.annotations;
-        let ends = time("spec.expireTime", sandbox.spec.expire_time.as_deref())?;
-        let endpoint = first_of_json_list(ENDPOINTS, annotations.endpoints.as_deref())?;
-        let ip = address(ENDPOINTS, endpoint.as_deref())?;
-        let findings = Findings {
-            id: id("metadata.name", Some(head.name))?.map_or_else(|| head.default_id(), Ok)?,
-            owner: String::new(),
-            state: sandbox.state(head.deleting || is_past(ends, now), ip.is_some()),
-            ip,
-            ip_is_claimed: self.address_is_claimed(),
-            own_id: true,
-            token: secure_access(SECURE_ACCESS, annotations.token.as_deref())?,
-            require_traffic_auth: false,
-            clash: self.clash,
-            ends,
-        };
-        head.projection(NAME, findings, now)
-    }
-}
-
-impl BatchSandbox<'_> {
-    fn state(&self, ended: bool, has_ip: bool) -> State {
-        match self.status.phase.as_deref().unwrap_or_default() {
-            _ if ended => State::Dead,
+    fn live_state(&self, address: Address) -> State {
+        match str_of(&self.status.phase) {
             "Failed" => State::Dead,
             "Paused" | "Pausing" => State::Paused,
-            phase if !matches!(phase, "Pending" | "Succeed" | "Resuming" | "") => State::Unknown,
-            _ if has_ip && self.status.ready.unwrap_or_default() >= 1 => State::Running,
-            _ => State::Creating,
+            "Pending" | "Succeed" | "Resuming" | "" => {
+                let is_ready = address != Address::Missing && self.status.ready.unwrap_or_default() >= 1;
+                if is_ready { State::Running } else { State::Creating }
+            }
+            _ => State::Unknown,
         }
-    }
-}
-
-/// The first text of a JSON list in a text that is not empty: `["", "10.0.0.1"]`.
-pub(crate) fn first_of_json_list(path: &str, text: Option<&str>) -> Result<Option<String>, Unreadable> {
-    match text {
-        None | Some("") => Ok(None),
-        Some(text) => serde_json::from_str::<FirstText>(text)
-            .map(|first| first.0)
-            .map_err(|_| Unreadable::new(path, "expected a JSON list of texts")),
-    }
-}
-
-struct FirstText(Option<String>);
-
-impl<'de> Deserialize<'de> for FirstText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-
-        impl<'de> Visitor<'de> for List {
-            type Value = FirstText;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of texts")
-            }
-
-            fn visit_unit<E: serde::de::Error>(self) -> Result<FirstText, E> {
-                Ok(FirstText(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstText, A::Error> {
-                let mut first = None;
-                while let Some(element) = list.next_element::<Option<Text<'de>>>()? {
-                    if first.is_none() {
-                        first = element.filter(|text| !text.is_empty());
-                    }
-                }
-                Ok(FirstText(first.map(|text| text.to_owned())))
-            }
-        }
-
-        deserializer.deserialize_any(List)
     }
 }

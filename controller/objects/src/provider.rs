@@ -20,6 +20,13 @@ pub struct Resource {
     pub plural: String,
 }
 
+impl Resource {
+    pub(crate) fn new(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        let [group, version, kind, plural] = [group, version, kind, plural].map(str::to_owned);
+        Self { group, version, kind, plural }
+    }
+}
+
 /// One kind of object and what it means. Pure: no I/O, no clock of its own.
 pub trait Provider: Send + Sync {
     /// The provider's name: in object keys, scopes, logs and metrics.

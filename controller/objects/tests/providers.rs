@@ -24,9 +24,9 @@ fn providers() -> Vec<Box<dyn Provider>> {
         "dead-at": "spec.shutdownTime",
         "traffic-auth": { "path": "spec.paused", "equals": true },
         "states": [
-            { "when": [{ "path": "metadata.ownerReferences[controller=true].kind", "exists": true }], "state": "available" },
+            { "when": [{ "path": "metadata.ownerReferences[?@.controller==true].kind", "exists": true }], "state": "available" },
             { "when": [{ "path": "status.ready", "at-least": 1 }], "state": "running" },
-            { "when": [{ "path": "status.conditions[type=Ready,status=True].reason", "in": ["a"] }], "state": "paused" },
+            { "when": [{ "path": "status.conditions[?@.type=='Ready' && @.status=='True'].reason", "in": ["a"] }], "state": "paused" },
         ],
         "default-state": "creating",
     });
@@ -108,8 +108,10 @@ fn a_pod_template_never_becomes_memory() {
         with["spec"][key] = template();
     }
     let with = with.to_string();
+    // The generic provider decodes whole objects.
+    let built_in = providers().into_iter().filter(|provider| provider.name() != "boxes");
     assert!(with.len() > without.len() + 2 * 60 * 1024, "{}", with.len());
-    for provider in providers() {
+    for provider in built_in {
         let cost = |json: &str| {
             let mut seen = None;
             let counted =

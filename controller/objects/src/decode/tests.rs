@@ -58,7 +58,8 @@ fn a_value_over_its_limit_is_named_with_the_limit() {
     let control = "a\u{7}b";
     for (path, value, at, word) in [
         (&["metadata", "name"][..], json!("n".repeat(254)), "metadata.name", "253"),
-        (&["metadata", "name"], json!("a/b"), "metadata.name", "A-Z"),
+        (&["metadata", "name"], json!("a/b"), "metadata.name", "'/'"),
+        (&["metadata", "name"], json!("a b"), "metadata.name", "A-Z"),
         (&["metadata", "name"], Value::Null, "metadata.name", "1 to 253"),
         (&["metadata", "namespace"], json!("n".repeat(64)), "metadata.namespace", "63"),
         (&["metadata", "namespace"], json!(""), "metadata.namespace", "missing"),

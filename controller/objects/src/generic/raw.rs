@@ -8,8 +8,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::path::{FieldPath, MAX_PATH, PATTERN};
-use crate::config::Strict;
+use super::path::{FieldPath, MAX_PATH};
+use crate::config::{Strict, given};
 
 /// Integers up to this are exact wherever JSON is read.
 const MAX_NUMBER: i64 = 1 << 53;
@@ -73,10 +73,6 @@ pub(crate) struct RawCondition {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "i64", range(min = -MAX_NUMBER, max = MAX_NUMBER))]
     pub(crate) at_least: Option<i64>,
-}
-
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 impl RawCondition {
@@ -265,12 +261,12 @@ macro_rules! schema {
 
 schema! {
     RawState => json_schema!({ "type": "string", "enum": State::ALL.map(State::as_str) });
-    RawPath => json_schema!({ "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN });
+    RawPath => json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX_PATH });
     RawPaths => json_schema!({ "anyOf": [
-        { "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN },
+        { "type": "string", "minLength": 1, "maxLength": MAX_PATH },
         {
             "type": "array", "minItems": 1, "maxItems": MAX_PATHS,
-            "items": { "type": "string", "maxLength": MAX_PATH, "pattern": PATTERN }
+            "items": { "type": "string", "minLength": 1, "maxLength": MAX_PATH }
         }
     ] });
     True => json_schema!({ "const": true });

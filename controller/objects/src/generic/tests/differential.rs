@@ -10,9 +10,9 @@ use crate::{agent_sandbox, openkruise};
 
 fn kruise() -> Box<dyn Provider> {
     let phase = |phases: Value| json!({ "path": "status.phase", "in": phases });
-    let ready = json!({ "path": "status.conditions[type=Ready].status", "equals": "True" });
+    let ready = json!({ "path": "status.conditions[?@.type=='Ready'].status", "equals": "True" });
     let pooled = json!({
-        "path": "metadata.ownerReferences[controller=true,kind=SandboxSet,apiVersion=agents.kruise.io/v1alpha1].kind",
+        "path": "metadata.ownerReferences[?@.controller==true && @.kind=='SandboxSet' && @.apiVersion=='agents.kruise.io/v1alpha1'].kind",
         "exists": true,
     });
     build(&json!({
@@ -48,7 +48,7 @@ fn kruise() -> Box<dyn Provider> {
 }
 
 fn sig() -> Box<dyn Provider> {
-    let ready = json!({ "path": "status.conditions[type=Ready].status", "equals": "True" });
+    let ready = json!({ "path": "status.conditions[?@.type=='Ready'].status", "equals": "True" });
     let address = json!({ "path": "status.podIPs[0]", "exists": true });
     let reasons = ["PodFailed", "PodSucceeded", "SandboxExpired"];
     build(&json!({
@@ -67,8 +67,8 @@ fn sig() -> Box<dyn Provider> {
             },
             { "when": [ready, address], "state": "running" },
             { "when": [{ "path": "spec.operatingMode", "equals": "Suspended" }], "state": "paused" },
-            { "when": [{ "path": "status.conditions[type=Finished].status", "equals": "True" }], "state": "dead" },
-            { "when": [{ "path": "status.conditions[type=Ready].reason", "in": reasons }], "state": "dead" },
+            { "when": [{ "path": "status.conditions[?@.type=='Finished'].status", "equals": "True" }], "state": "dead" },
+            { "when": [{ "path": "status.conditions[?@.type=='Ready'].reason", "in": reasons }], "state": "dead" },
             { "when": [{ "path": "spec.operatingMode", "equals": "Running" }], "state": "creating" },
             { "when": [{ "path": "spec.operatingMode", "absent": true }], "state": "creating" },
         ],
