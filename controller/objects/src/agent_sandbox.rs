@@ -2,23 +2,23 @@
 //!
 //! The ID is `namespace--name`. The states, first match wins:
 //! 1. being deleted → dead
-//! 2. `spec.shutdownTime` is past → dead. Under the policy Delete the object goes, under Retain only its pod does:
-//!    nothing is left to serve either way
+//! 2. `spec.shutdownTime` is past → dead. Under the policy Delete the object goes, under Retain only its pod
+//!    does: nothing is left to serve either way
 //! 3. Ready with a pod's address → running, or available while it is in a warm pool
 //! 4. `spec.operatingMode` is Suspended → paused; the condition Suspended may linger and is not asked
 //! 5. Finished, or not ready because of PodFailed, PodSucceeded or SandboxExpired → dead
 //! 6. `spec.operatingMode` is not known → unknown
 //! 7. else creating
 //!
-//! A warm pool marks its sandboxes with a label, on the Sandbox itself and through its template on the pod; the claim
-//! that adopts one takes the label off the Sandbox first. So the Sandbox's own label is what counts, and its presence
-//! is enough.
+//! A warm pool marks its sandboxes with a label, on the Sandbox itself and through its template on the pod;
+//! the claim that adopts one takes the label off the Sandbox first. So the Sandbox's own label is what
+//! counts, and its presence is enough.
 //!
-//! OpenSandbox can work with these objects too. Where it has closed one with a token for its secure access, the token is
-//! asked for here as on its own objects.
+//! OpenSandbox can work with these objects too. Where it has closed one with a token for its secure access,
+//! the token is asked for here as on its own objects.
 //!
-//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole object
-//! (`replace`), which would clear every field that it does not have.
+//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a
+//! whole object (`replace`), which would clear every field that it does not have.
 
 use std::time::SystemTime;
 

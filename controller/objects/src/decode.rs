@@ -1,10 +1,10 @@
 //! JSON to the few fields of a kind.
 //!
-//! The parser skips every other field without allocating, however large or deep the field is. A missing field and a
-//! null are the same: Kubernetes omits what is empty.
+//! The parser skips every other field without allocating, however large or deep the field is. A missing field
+//! and a null are the same: Kubernetes omits what is empty.
 //!
-//! An object is decoded without path tracking first. Only if that fails is it decoded once more, with the path of the
-//! current field tracked, so that the error can name the field.
+//! An object is decoded without path tracking first. Only if that fails is it decoded once more, with the
+//! path of the current field tracked, so that the error can name the field.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -119,8 +119,8 @@ fn kind_of(word: &str) -> &'static str {
     }
 }
 
-/// Decodes a JSON object, or the default for null. A derived implementation alone would also accept a list of the fields
-/// in order.
+/// Decodes a JSON object, or the default for null. A derived implementation alone would also accept a list of
+/// the fields in order.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -154,7 +154,8 @@ pub(crate) trait Keep {
     fn keep(&self) -> bool;
 }
 
-/// Decodes a list and keeps the first [`MAX_KEPT`] elements that are worth keeping. The rest of the list is skipped.
+/// Decodes a list and keeps the first [`MAX_KEPT`] elements that are worth keeping. The rest of the list is
+/// skipped.
 pub(crate) fn kept<'de, D: Deserializer<'de>, T: Keep + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {

@@ -1,6 +1,7 @@
 //! The texts of an object, checked: the limits of everything that an object may bring.
 //!
-//! Each function gets the place of the field, which an error names, and the text. An empty text is the same as none.
+//! Each function gets the place of the field, which an error names, and the text. An empty text is the same
+//! as none.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use sandgate_routes::{MAX_ID, MAX_OWNER, MAX_TOKEN, Secret, is_valid_id};
 
 use crate::provider::Unreadable;
 
-/// The annotation with OpenSandbox's token for secure access, on the objects of every kind that OpenSandbox works with.
+/// The annotation with OpenSandbox's token for secure access, on the objects of every kind that OpenSandbox
+/// works with.
 pub const SECURE_ACCESS_TOKEN: &str = "opensandbox.io/secure-access-token";
 
 /// Longest date-time: far more than RFC 3339 needs.
@@ -88,7 +90,8 @@ pub(crate) fn token(place: Place<'_>, text: &str) -> Result<Option<Secret>, Unre
     bounded_token(place, text).map(|text| text.map(Secret::new))
 }
 
-/// A token of OpenSandbox's secure access. OpenSandbox trims white space; a token of white space alone is none.
+/// A token of OpenSandbox's secure access. OpenSandbox trims white space; a token of white space alone is
+/// none.
 pub(crate) fn secure_access(place: Place<'_>, text: &str) -> Result<Option<Secret>, Unreadable> {
     bounded_token(place, text.trim()).map(|text| text.map(Secret::secure_access))
 }

@@ -1,9 +1,10 @@
 //! A provider by config: any custom resource, with paths to its fields and rules for its state.
 //!
-//! A path is a JSONPath query ([`path`]). An object is decoded as a whole, so it costs memory in proportion to its size,
-//! which the watch's limit of a line bounds. The built-in kinds skip what they do not need.
+//! A path is a JSONPath query ([`path`]). An object is decoded as a whole, so it costs memory in proportion
+//! to its size, which the watch's limit of a line bounds. The built-in kinds skip what they do not need.
 //!
-//! The config is checked as a whole when it is loaded. A rule that can never apply is refused: it is a mistake.
+//! The config is checked as a whole when it is loaded. A rule that can never apply is refused: it is a
+//! mistake.
 
 use std::time::SystemTime;
 
@@ -209,7 +210,8 @@ impl Provider for Generic {
         self.clash
     }
 
-    /// Only a controller writes the status. Labels, annotations and the spec are written by the object's owner.
+    /// Only a controller writes the status. Labels, annotations and the spec are written by the object's
+    /// owner.
     fn address_is_claimed(&self) -> bool {
         !self.ip.iter().all(FieldPath::is_in_status)
     }

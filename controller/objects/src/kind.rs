@@ -1,4 +1,5 @@
-//! What every kind has in common: the questions asked of an object, and the provider that asks them for the gateway.
+//! What every kind has in common: the questions asked of an object, and the provider that asks them for the
+//! gateway.
 
 use std::time::SystemTime;
 
@@ -10,11 +11,11 @@ use crate::provider::{Projection, Provider, Resource, Unreadable};
 
 /// What an object of a built-in kind means.
 ///
-/// One implementation serves both forms of a kind, the borrowed one of the gateway and the owned one of caches and
-/// writers, so both give the same answers.
+/// One implementation serves both forms of a kind, the borrowed one of the gateway and the owned one of
+/// caches and writers, so both give the same answers.
 ///
-/// # Errors
-/// Every [`Unreadable`] names a field of the object. Asking again does not help; the next version of the object may.
+/// # Errors Every [`Unreadable`] names a field of the object. Asking again does not help; the next version of
+/// the object may.
 pub trait Kind {
     /// Which object it is.
     ///
@@ -62,8 +63,8 @@ pub trait Kind {
     /// The time is not as in RFC 3339.
     fn ends(&self) -> Result<Option<SystemTime>, Unreadable>;
 
-    /// The state of an object that is not being deleted and has not ended: the table in the kind's module docs, without
-    /// its first two lines.
+    /// The state of an object that is not being deleted and has not ended: the table in the kind's module
+    /// docs, without its first two lines.
     fn live_state(&self, address: Address) -> State;
 
     /// The lookup ID.

@@ -1,7 +1,8 @@
 //! What a custom resource means.
 //!
-//! A [`Provider`] reads one kind of custom resource. It gets an object's JSON and the time, and returns what a route
-//! needs. Three kinds are built in; a config describes any other ([`ProviderConfig`] with the kind `generic`).
+//! A [`Provider`] reads one kind of custom resource. It gets an object's JSON and the time, and returns what
+//! a route needs. Three kinds are built in; a config describes any other ([`ProviderConfig`] with the kind
+//! `generic`).
 //!
 //! The crate does no I/O and has no clock, so equal objects make equal routes in every process.
 

@@ -8,8 +8,8 @@ use crate::decode::{Keep, object};
 use crate::fields::{created, has_control};
 use crate::provider::Unreadable;
 
-/// An object's metadata: what every kind needs, and of labels (`L`), annotations (`A`) and owner references (`O`) what
-/// the kind asks for.
+/// An object's metadata: what every kind needs, and of labels (`L`), annotations (`A`) and owner references
+/// (`O`) what the kind asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[serde(bound(deserialize = "S: Default + Deserialize<'de>, L: Default + Deserialize<'de>, \

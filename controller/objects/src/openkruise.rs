@@ -11,12 +11,13 @@
 //! 8. phase Paused, Resuming, Upgrading, Recycling or none yet → paused
 //! 9. a phase that is not known → unknown
 //!
-//! Not ready is not dead. A claimed sandbox whose readiness probe fails for a moment is not served, but it keeps its
-//! identity and its open streams, as a paused one does. (OpenKruise's own gateway takes it for dead.)
+//! Not ready is not dead. A claimed sandbox whose readiness probe fails for a moment is not served, but it
+//! keeps its identity and its open streams, as a paused one does. (OpenKruise's own gateway takes it for
+//! dead.)
 
 //!
-//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole object
-//! (`replace`), which would clear every field that it does not have.
+//! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a
+//! whole object (`replace`), which would clear every field that it does not have.
 
 use std::time::SystemTime;
 
@@ -195,7 +196,8 @@ impl<S: AsRef<str>> Kind for Sandbox<S> {
         match str_of(&self.status.phase) {
             "Pending" => State::Creating,
             "Succeeded" | "Failed" | "Terminating" => State::Dead,
-            // After the dead phases: a sandbox that has ended does not become creating because its pod is gone.
+            // After the dead phases: a sandbox that has ended does not become creating because its pod is
+            // gone.
             _ if address == Address::Missing => State::Creating,
             _ if self.pool().is_some() && ready => State::Available,
             _ if self.pool().is_some() => State::Creating,

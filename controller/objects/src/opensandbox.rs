@@ -9,14 +9,14 @@
 //! 6. `status.ready` is at least 1, with an endpoint → running
 //! 7. else creating
 //!
-//! The address is the first of the annotation `endpoints`. Everyone who may write the object may write this annotation,
-//! and no other field is better evidence: `status` has counts only, and `alloc-status`, which names the pods of a pool,
-//! is an annotation too. To learn the pod's own address the gateway would have to read pods, a right over every tenant's
-//! pods that it does not ask for. So the address counts as claimed: it must be in the pod ranges, and the table refuses
-//! it if another live sandbox has it.
+//! The address is the first of the annotation `endpoints`. Everyone who may write the object may write this
+//! annotation, and no other field is better evidence: `status` has counts only, and `alloc-status`, which
+//! names the pods of a pool, is an annotation too. To learn the pod's own address the gateway would have to
+//! read pods, a right over every tenant's pods that it does not ask for. So the address counts as claimed: it
+//! must be in the pod ranges, and the table refuses it if another live sandbox has it.
 //!
-//! [`BatchSandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a whole
-//! object (`replace`), which would clear every field that it does not have.
+//! [`BatchSandbox`] has the fields that decide these states, and no others. It is a projection: never send it
+//! as a whole object (`replace`), which would clear every field that it does not have.
 
 use std::time::SystemTime;
 

@@ -1,7 +1,8 @@
 //! What the watch asks of a provider: one kind of custom resource, and what an object of it means.
 //!
-//! A provider is pure. It is given an object's JSON and the time, and says what a route needs of it, so that it can be
-//! tested and fuzzed without a cluster, and so that equal objects make equal routes in every process.
+//! A provider is pure. It is given an object's JSON and the time, and says what a route needs of it, so that
+//! it can be tested and fuzzed without a cluster, and so that equal objects make equal routes in every
+//! process.
 
 use std::time::SystemTime;
 
@@ -40,13 +41,14 @@ pub trait Provider: Send + Sync {
         Clash::default()
     }
 
-    /// Whether the address stands in a part of the object that its owner may write, and not in what a controller has
-    /// seen. Such an address proves nothing.
+    /// Whether the address stands in a part of the object that its owner may write, and not in what a
+    /// controller has seen. Such an address proves nothing.
     fn address_is_claimed(&self) -> bool {
         false
     }
 
-    /// Whether an object's ID is its plain name, whatever its namespace. It holds for what is pushed of them too.
+    /// Whether an object's ID is its plain name, whatever its namespace. It holds for what is pushed of them
+    /// too.
     fn id_is_name(&self) -> bool {
         false
     }
@@ -56,8 +58,8 @@ pub trait Provider: Send + Sync {
         TokenKind::Runtime
     }
 
-    /// What an object, given as its JSON, says at `now`. An object that is being deleted is given too, and is dead.
-    /// Only the fields needed are decoded; everything else is skipped where it stands.
+    /// What an object, given as its JSON, says at `now`. An object that is being deleted is given too, and is
+    /// dead. Only the fields needed are decoded; everything else is skipped where it stands.
     ///
     /// # Errors
     /// Reading the same bytes again does not help: the next version of the object may.
@@ -75,8 +77,8 @@ pub struct Projection {
     pub dead_at: Option<SystemTime>,
 }
 
-/// Why an object cannot be read: the path of the field and what is wrong with it. Says nothing of the field's value,
-/// which may be a secret.
+/// Why an object cannot be read: the path of the field and what is wrong with it. Says nothing of the field's
+/// value, which may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct Unreadable {

@@ -7,8 +7,8 @@ use std::ops::Deref;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The text type of a kind on the gateway's wire path: borrowed from the input where the JSON has no escapes, so that
-/// most texts cost no memory. Caches and writers use `String` in its place.
+/// The text type of a kind on the gateway's wire path: borrowed from the input where the JSON has no escapes,
+/// so that most texts cost no memory. Caches and writers use `String` in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Text<'a>(Cow<'a, str>);
 

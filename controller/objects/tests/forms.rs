@@ -35,7 +35,8 @@ fn answers(object: &impl Kind) -> String {
     )
 }
 
-/// Decodes an object in both forms and compares them. The owned form must also survive being written and read.
+/// Decodes an object in both forms and compares them. The owned form must also survive being written and
+/// read.
 fn compare<'a, B, O>(json: &'a [u8]) -> Result<(), TestCaseError>
 where
     B: Kind + Default + serde::Deserialize<'a>,

@@ -1,5 +1,6 @@
-//! What holds for every provider and every object: nothing panics, what is projected is good enough for the table, a
-//! secret stays out of errors, and what is not read is not kept. A test of its own: it counts allocations.
+//! What holds for every provider and every object: nothing panics, what is projected is good enough for the
+//! table, a secret stays out of errors, and what is not read is not kept. A test of its own: it counts
+//! allocations.
 
 #![forbid(unsafe_code)]
 

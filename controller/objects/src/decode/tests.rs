@@ -1,4 +1,5 @@
-//! What a provider must not take, and what it must not say about it. OpenKruise stands for all: they read alike.
+//! What a provider must not take, and what it must not say about it. OpenKruise stands for all: they read
+//! alike.
 
 use sandgate_routes::State;
 use serde_json::{Value, json};

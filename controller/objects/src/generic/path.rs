@@ -1,7 +1,7 @@
 //! Paths to fields: JSONPath queries of RFC 9535, of which the first value counts.
 //!
-//! The leading `$` or `$.` may be left out: `status.podIP` and `.status.podIP` are `$.status.podIP`, and `["a b"].c` is
-//! `$["a b"].c`.
+//! The leading `$` or `$.` may be left out: `status.podIP` and `.status.podIP` are `$.status.podIP`,
+//! and `["a b"].c` is `$["a b"].c`.
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
