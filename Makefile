@@ -33,6 +33,14 @@ build: module ## The module and the command, as shipped, side by side
 	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
 	@echo "built $(BUILT)/release/sandgate and libsandgate.so beside it"
 
+man: build ## Man pages and shell completions, beside the command
+	@$(BUILT)/release/sandgate man --out $(BUILT)/release/man/man1
+	@mkdir -p $(BUILT)/release/completions
+	@for shell in bash elvish fish powershell zsh; do \
+	  $(BUILT)/release/sandgate completions $$shell >$(BUILT)/release/completions/sandgate.$$shell; \
+	done
+	@echo "written: $(BUILT)/release/man/man1 and $(BUILT)/release/completions"
+
 module: ## The module as shipped (and the command beside it)
 	$(SHIPPED)
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
@@ -139,5 +147,5 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
 .NOTPARALLEL:

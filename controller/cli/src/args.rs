@@ -19,7 +19,7 @@ pub(crate) use explain::Explain;
 pub(crate) use push::Push;
 pub(crate) use routes::Routes;
 pub(crate) use run::Run;
-pub(crate) use tools::{Probe, Validate};
+pub(crate) use tools::{Completions, ManPages, Probe, Validate};
 
 /// The gateway for sandboxes: Envoy, with the routes in its own memory.
 #[derive(Parser)]
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Probe(Probe),
     /// Print where the Envoy is that this version is made for, installing it into the cache if need be
     Envoy,
+    Completions(Completions),
+    Man(ManPages),
     #[command(name = "__exec", hide = true)]
     Exec(Exec),
 }

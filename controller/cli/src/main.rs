@@ -1,7 +1,9 @@
-//! The `sandgate` command: what a person types. `run` starts a gateway, `explain` says what it would do with a request,
-//! `routes` lists what it knows, `push` tells gateways of a route, `check` says whether one could watch a cluster, `validate`
-//! whether it would take a file, `probe` whether it answers, `envoy` installs the Envoy it needs. The decisions are the gateway's own code; nothing
-//! here decides about a request.
+//! The `sandgate` command line.
+//!
+//! `run` starts a gateway. `explain`, `routes`, `check`, `validate` and `probe` answer questions about one.
+//! `push` sends routes to gateways. `envoy` installs the Envoy that a gateway needs. `completions` and `man`
+//! print what is made from the definitions in `args`. What happens to a request is decided by the gateway's
+//! own crates, never here.
 
 #![forbid(unsafe_code)]
 
@@ -15,6 +17,7 @@ mod check;
 mod config;
 mod explain;
 mod failure;
+mod pages;
 mod probe;
 mod push;
 mod routes;
@@ -37,8 +40,12 @@ fn main() -> ExitCode {
 }
 
 fn perform(command: Command) -> Result<ExitCode, Failure> {
-    if let Command::Exec(exec) = command {
-        return Err(run::exec(&exec));
+    // These need no runtime.
+    match &command {
+        Command::Exec(exec) => return Err(run::exec(exec)),
+        Command::Completions(args) => return pages::completions(args),
+        Command::Man(args) => return pages::man(args),
+        _ => {}
     }
     // One thread: Envoy must be started from a thread that lives as long as the process (see `run::process`).
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -55,7 +62,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Validate(args) => validate::validate(&args),
             Command::Probe(args) => probe::probe(&args).await,
             Command::Envoy => run::pinned_envoy().await,
-            Command::Exec(_) => unreachable!("handled above"),
+            Command::Exec(_) | Command::Completions(_) | Command::Man(_) => unreachable!("handled above"),
         }
     })
 }

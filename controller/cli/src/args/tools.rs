@@ -53,3 +53,37 @@ pub(crate) struct Probe {
     /// Where to send it: http://HOST[:PORT][/PATH]
     pub(crate) url: String,
 }
+
+/// Print the completion script of a shell.
+#[derive(Args)]
+#[command(after_help = lesson("\
+Examples:
+  sandgate completions bash > ~/.local/share/bash-completion/completions/sandgate
+  sandgate completions zsh > ~/.zfunc/_sandgate
+      The folder must be in fpath before compinit is called.
+  sandgate completions fish > ~/.config/fish/completions/sandgate.fish"))]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print a man page, or write all of them into a folder.
+#[derive(Args)]
+#[command(after_help = lesson("\
+Examples:
+  sandgate man | man -l -
+      The page of sandgate itself.
+  sandgate man run | man -l -
+      The page of one command.
+  sandgate man --out ~/.local/share/man/man1
+      Every page: sandgate.1, sandgate-run.1, ...
+
+Exit code: 0 if the pages are written, 1 if the folder cannot be written, 2 if there is no such command."))]
+pub(crate) struct ManPages {
+    /// The command [default: sandgate itself]
+    #[arg(value_name = "COMMAND", conflicts_with = "out")]
+    pub(crate) command: Option<String>,
+    /// Write every page into this folder, which is made if need be
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+}
