@@ -1,11 +1,11 @@
 //! The pages on Envoy's admin port: `/sandgate/routes` and `/sandgate/status`.
 //!
 //! Envoy matches the exact path of an admin page, so one route is `/sandgate/routes?id=ID`, and it answers
-//! every page as `text/plain`; the bodies are JSON. A page is made from a read of the table: consistent for each route,
-//! not across routes. A token never leaves the table: `auth` says only whether there is one.
+//! every page as `text/plain`; the bodies are JSON. A page is made from a read of the table: consistent for
+//! each route, not across routes. A token never leaves the table: `auth` says only whether there is one.
 //!
-//! Envoy asks on its main thread and takes the answer there and then. A page that looks at every route is therefore made
-//! on a thread of its own: see [`jobs`].
+//! Envoy asks on its main thread and takes the answer there and then. A page that looks at every route is
+//! therefore made on a thread of its own: see [`jobs`].
 
 mod jobs;
 
@@ -193,7 +193,8 @@ fn render(route: &Route) -> Value {
     })
 }
 
-/// Whether the status is to have the table's digest, which looks at every route and is made only when asked for.
+/// Whether the status is to have the table's digest, which looks at every route and is made only when asked
+/// for.
 fn parse_status(query: &str) -> Result<bool, String> {
     let mut digest = false;
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {

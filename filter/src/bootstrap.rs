@@ -1,20 +1,21 @@
 //! The bootstrap extension: one for the process, from Envoy's start to its end.
 //!
-//! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway,
-//! also in `--mode validate`; nothing is started before `on_server_initialized`, which validation never
-//! reaches. Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every
-//! source is in the table, or when the config's patience ends. The gateway's threads reach the main thread only through the scheduler.
+//! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway, also
+//! in `--mode validate`; nothing is started before `on_server_initialized`, which validation never reaches.
+//! Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every source is
+//! in the table, or when the config's patience ends. The gateway's threads reach the main thread only through
+//! the scheduler.
 //!
-//! The main thread does not depend on them: a timer of Envoy's looks after the threads every second and brings the
-//! metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
+//! The main thread does not depend on them: a timer of Envoy's looks after the threads every second and
+//! brings the metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
 
 mod counter;
 mod gauges;
 mod pushes;
-mod voice;
+mod reporter;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
@@ -22,15 +23,16 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyBootstrapExtensionConfig, EnvoyBootstrapExtensionConfigScheduler, EnvoyBootstrapExtensionTimer,
     envoy_log_error, envoy_log_info, envoy_log_warn,
 };
+use parking_lot::Mutex;
 use sandgate_watch::{Gateway, Settings};
 
 use crate::admin;
 use crate::gateway;
 use gauges::Gauges;
-use voice::Voice;
+use reporter::Reporter;
 
 /// How often the threads are looked after and the metrics brought up to date, if nothing happens.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The server is up: publish the admin pages.
 const STARTED: u64 = 0;
@@ -70,7 +72,7 @@ pub(crate) fn new_config(
             timer: Timer::default(),
             jobs: admin::Jobs::default(),
             open: AtomicBool::new(false),
-            voice: Arc::new(Voice::of_this_process()),
+            reporter: Arc::new(Reporter::of_this_process()),
         })),
         Err(error) => {
             envoy_log_error!("sandgate: bootstrap config: {error}");
@@ -88,7 +90,7 @@ struct Config {
     jobs: admin::Jobs,
     /// Whether Envoy has been told that it may open its listeners: to be said once.
     open: AtomicBool,
-    voice: Arc<Voice>,
+    reporter: Arc<Reporter>,
 }
 
 impl BootstrapExtensionConfig for Config {
@@ -97,7 +99,7 @@ impl BootstrapExtensionConfig for Config {
             gateway: self.gateway,
             scheduler: Arc::clone(&self.scheduler),
             timer: Arc::clone(&self.timer),
-            voice: Arc::clone(&self.voice),
+            reporter: Arc::clone(&self.reporter),
         })
     }
 
@@ -110,7 +112,7 @@ impl BootstrapExtensionConfig for Config {
             }
             let timer = envoy.new_timer();
             self.arm(&*timer);
-            *self.timer.lock().unwrap_or_else(PoisonError::into_inner) = Some(timer);
+            *self.timer.lock() = Some(timer);
         }
         self.update(envoy);
     }
@@ -140,12 +142,12 @@ impl Config {
     fn arm(&self, timer: &dyn EnvoyBootstrapExtensionTimer) {
         // The listeners open on time.
         let wait = self.gateway.opens_in().filter(|left| !left.is_zero());
-        timer.enable(wait.map_or(LOOK, |left| left.min(LOOK)));
+        timer.enable(wait.map_or(CHECK_INTERVAL, |left| left.min(CHECK_INTERVAL)));
     }
 
     /// Brings the metrics up to date, and lets Envoy open its listeners when they may be open.
     fn update(&self, envoy: &dyn EnvoyBootstrapExtensionConfig) {
-        self.gauges.set(envoy, self.gateway, self.voice.speaks());
+        self.gauges.set(envoy, self.gateway, self.reporter.reports());
         if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
             if !self.gateway.reader().is_ready() {
                 envoy_log_warn!(
@@ -153,7 +155,7 @@ impl Config {
                 );
             }
             envoy.signal_init_complete();
-            self.voice.open();
+            self.reporter.open();
         }
     }
 }
@@ -162,7 +164,7 @@ struct Extension {
     gateway: &'static Gateway,
     scheduler: Scheduler,
     timer: Timer,
-    voice: Arc<Voice>,
+    reporter: Arc<Reporter>,
 }
 
 impl BootstrapExtension for Extension {
@@ -179,12 +181,12 @@ impl BootstrapExtension for Extension {
     fn on_drain_started(&mut self, _: &mut dyn EnvoyBootstrapExtension) {
         envoy_log_info!("sandgate: Envoy drains: what is pushed is applied and not acknowledged");
         self.gateway.drain();
-        self.voice.drain();
+        self.reporter.drain();
         self.scheduler.commit(CHANGED);
     }
 
     fn on_shutdown(&mut self, _: &mut dyn EnvoyBootstrapExtension, completion: CompletionCallback) {
-        drop(self.timer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.timer.lock().take());
         self.gateway.stop();
         completion.done();
     }

@@ -1,67 +1,71 @@
 //! The cluster extension: the connections to sandboxes, which live and die with them.
 //!
-//! Envoy calls what it connects to a *host*: an address and a port, with pools of connections on every worker. Here a host
-//! belongs to one sandbox *identity* (a UID; [`Route::identity`](sandgate_routes::Route::identity)) and to one only. It is
-//! added when a request first needs it, and removed, its unused connections closed on every worker, when the table does not
-//! serve that identity at that address any more, or when nobody has used it for a while.
+//! A *host* of Envoy is an address and a port, with connection pools on every worker. Here a host belongs to
+//! one sandbox *identity* ([`Route::identity`](sandgate_routes::Route::identity)). It is added when a request
+//! first needs it. It is removed, and its unused connections closed on every worker, when the table does not
+//! serve that identity at that address any more, or when it was unused for a while.
 //!
 //! # One request
-//! 1. The HTTP filter has decided for a route and asks this worker's [`worker`] for the identity's host in the cluster that
-//!    Envoy's route names. If it is there the request is entered in the worker's [`streams`], its token is left in the
-//!    request's filter state, and it goes on.
-//! 2. If it is not there the request is held in the filter, and a want goes to the main thread. Other requests are not
-//!    disturbed. The main thread ([`main_thread`]) has Envoy add what is wanted, in batches. Those who wait are told a few at
-//!    a time ([`release`]), so that their worker serves others in between, and *decide again*, from the beginning: what was
-//!    true when they were held may not be any more. Nobody waits longer than `max-wait-milliseconds`, and a client that
-//!    leaves while it is held costs nothing: telling a request that is gone does nothing.
-//! 3. Envoy's router asks the load balancer, on the same worker, for a host. It finds the token in the request's filter
-//!    state, by it the target in the worker's own streams, by that the pointer in the worker's own hosts. A value left in
-//!    the thread's storage would be 0.7 µs cheaper, but could be taken for another request's: where a filter holds requests
-//!    in between, and when a host is picked later, for a retry. A retry asks the table again before it gets the same host,
-//!    and gets no other.
+//! 1. The HTTP filter has decided for a route and asks [`worker::find`] for the identity's host in the
+//!    cluster that Envoy's route names.
+//! 2. If the host is there, the request is entered in the worker's [`streams`], its token is stored in the
+//!    request's filter state, and the request continues.
+//! 3. If the host is missing, the filter holds the request and queues a want for the main thread.
+//!    [`main_thread`] has Envoy add hosts in batches. Held requests are woken a few at a time ([`release`]),
+//!    so that their worker serves others in between, and *decide again* from the beginning. A request is held
+//!    for `max-wait-milliseconds` at most. Waking a request whose client has left does nothing.
+//! 4. Envoy's router asks the load balancer, on the same worker, for a host. The load balancer finds the
+//!    token in the filter state, the target in the worker's streams, and the pointer in the worker's hosts.
+//!    Thread-local storage would be 0.7 µs cheaper, but could be read by another request: when a filter in
+//!    between holds requests, and when a host is picked later, for a retry. A retry asks the table again, and
+//!    gets the same host or none.
 //!
-//! # No pointer to a removed host is ever used
-//! Host pointers are kept in two places. In a worker's [`local`] hosts, edited by that worker's membership hook alone:
-//! Envoy holds every host that the worker was told of until that hook has heard of its removal, so there a pointer is
-//! right, and cannot be the address of a newer host either. (A request carries a copy of it from the decision to the load
-//! balancer ([`local::Pick`]), which uses the copy only if it is its own, and not that of a cluster that was replaced in
-//! between, and if that worker has heard of no removal since.) And in the main thread's book ([`hosts`]), for removing. Whose
-//! a host is, workers learn from [`host::Published`], under the pointer they hold: as that memory cannot be used again
-//! while they hold it, the entry is that host's. It is published after Envoy has the host and withdrawn before Envoy
-//! loses it.
+//! # Why no pointer to a removed host is used
+//! Host pointers are kept in two places.
 //!
-//! # The window between removal on the main thread and on a worker
-//! A worker that picks a host which the main thread has just removed would get 503. So a host is first *closed*: a flag that
-//! every decision reads, after which new requests for it wait for another. Then the main thread has every worker pass a
-//! barrier. The filter's decision and the router's choice are one call, so a worker that has passed it is not between the
-//! two. Only then is the host removed. A worker that is more than a second late is not waited for: the host is marked as
-//! removed first, and the load balancer gives it to nobody then. (A filter that holds requests *behind* Sandgate's can come between: such a request
-//! may get 503 `sandbox_gone`. Put Sandgate last.)
+//! * A worker's [`local`] hosts. Only that worker's membership hook edits them. Envoy holds every host that
+//!   the worker knows until the hook has heard of its removal, so a pointer there is valid and cannot be the
+//!   address of a newer host. A request carries a copy ([`local::Pick`]) from the decision to the load
+//!   balancer, which uses it only if it is its own and the worker has heard of no removal since.
+//! * The main thread's book ([`hosts`]), for removing.
+//!
+//! Workers learn whose a host is from [`host::Published`], by the pointer they hold. That memory cannot be
+//! reused while they hold it, so the entry is that host's. It is published after Envoy has the host and
+//! withdrawn before Envoy loses it.
+//!
+//! # Removing a host
+//! 1. The table stops serving the identity at the address.
+//! 2. The main thread *closes* the host: a flag that every decision reads. New requests for it wait for
+//!    another host.
+//! 3. The main thread starts a barrier. The filter's decision and the router's choice are one call, so a
+//!    worker that passes the barrier is not between them. Where requests end with their sandbox (`on-delete:
+//!    end`), the worker ends them now ([`orders`]).
+//! 4. When every worker has passed, the host is removed. After a second the main thread does not wait any
+//!    longer: it marks the host as removed first, and the load balancer then gives it to no request.
+//!
+//! No request is missed in step 3. One that began before the barrier is in the worker's streams. One that
+//! begins after it cannot be for that identity, because the table lost it in step 1. A worker that is late
+//! finds every order given meanwhile. A filter that holds requests *behind* Sandgate's can come between
+//! decision and choice; such a request may get 503 `sandbox_gone`. Put Sandgate last.
 //!
 //! # A new identity at an old address
-//! Envoy knows one host an address. The old one is closed, passes the barrier, is removed, with all its pools; requests for
-//! the new identity wait for that, and get a host of their own. No connection is ever passed on.
+//! Envoy knows one host an address. The old host is closed, passes the barrier and is removed with all its
+//! pools. Requests for the new identity wait for that and get a host of their own. No connection is passed
+//! on.
 //!
-//! # Requests in flight
-//! Removing a host lets them finish. Where they are to end with their sandbox (`on-delete: end`), each worker tells their
-//! filters when it passes the barrier: no request begun before it is missed, and none begun after it can be for that
-//! identity, because the table had lost it before the main thread heard. A worker that is late finds every order that was given
-//! meanwhile ([`orders`]).
-//!
-//! # A cluster that is replaced
-//! The new one listens to the table before the old one ends, and begins by comparing every sandbox that has requests in flight
-//! with the table: whatever the old one had not finished is found there.
-//!
-//! # When changes come too fast
-//! The table tells of the changes through a queue, but not of those of sandboxes that nobody minds: that have no host, no
-//! request in flight and none that waits ([`usage::Usages`]). If it overflows, all whom somebody
-//! minds are compared with the table.
+//! # Following changes
+//! The cluster subscribes to the changes of identities that are *followed*: those with a host, a request in
+//! flight or a held request ([`usage::Usages`]). To follow an identity: 1. take its usage; 2. read the table.
+//! A change that the filter rejected before step 1 is in the table by step 2, so none is missed. When the
+//! queue overflows, every followed identity is compared with the table. A cluster that replaces another
+//! subscribes before the old one ends and begins with that comparison, so it finds what the old one had not
+//! finished.
 
 mod bell;
 mod client;
+mod endpoint;
 mod host;
 mod hosts;
-mod key;
 mod local;
 mod main_thread;
 mod orders;
@@ -76,13 +80,14 @@ mod usage;
 mod worker;
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
     Cluster, ClusterConfig, ClusterLb, CompletionCallback, EnvoyCluster, EnvoyClusterLoadBalancer,
     EnvoyClusterMetrics, envoy_log_error,
 };
+use parking_lot::Mutex;
 use sandgate_routes::{Capability, Route, Service, verdict};
 use sandgate_watch::Gateway;
 
@@ -92,13 +97,13 @@ use process::Process;
 use worker::{Balancer, Idle};
 
 pub(crate) use client::{Client, Limits};
+pub(crate) use endpoint::Endpoint;
 pub(crate) use host::Host;
 pub(crate) use hosts::{Opener, Socket, Want};
-pub(crate) use key::Key;
 pub(crate) use local::Pick;
 pub(crate) use process::in_use;
 pub(crate) use registry::status;
-pub(crate) use shared::{Answer, Shared, Waker};
+pub(crate) use shared::{Shared, Waker, Wakeup};
 pub(crate) use streams::{END, Token, enter, leave, refuse};
 pub(crate) use usage::Exceeded;
 pub(crate) use worker::{Found, SANDBOX_ID, TARGET, find};
@@ -146,11 +151,11 @@ impl ClusterConfig for Config {
         let (config, reader) = (self.config.clone(), self.gateway.reader().clone());
         let (shared, wants) = Shared::new(name.as_slice(), config, reader, process);
         // Subscribed before the table is first read, so nothing is missed.
-        let mut changes = self.gateway.subscribe(FEED, main_thread::cares(process));
-        let told = Arc::downgrade(&shared);
+        let mut changes = self.gateway.subscribe(FEED, main_thread::change_filter(process));
+        let weak = Arc::downgrade(&shared);
         changes.set_waker(move || {
-            if let Some(shared) = told.upgrade() {
-                shared.tell();
+            if let Some(shared) = weak.upgrade() {
+                shared.notify();
             }
         });
         registry::register(&shared);
@@ -165,12 +170,6 @@ struct Sandboxes {
     /// Used by the main thread alone.
     main_thread: Mutex<MainThread>,
     made_on: ThreadId,
-}
-
-impl Sandboxes {
-    fn main_thread(&self) -> MutexGuard<'_, MainThread> {
-        self.main_thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Cluster for Sandboxes {
@@ -189,7 +188,7 @@ impl Cluster for Sandboxes {
     }
 
     fn on_scheduled(&self, envoy: &dyn EnvoyCluster, _event: u64) {
-        self.main_thread().run(envoy);
+        self.main_thread.lock().run(envoy);
     }
 
     fn on_worker_event(&self, _envoy: &dyn EnvoyCluster, event: u64) {
@@ -199,7 +198,7 @@ impl Cluster for Sandboxes {
     }
 
     fn on_shutdown(&mut self, _envoy: &dyn EnvoyCluster, completion: CompletionCallback) {
-        self.main_thread().stop();
+        self.main_thread.lock().stop();
         completion.done();
     }
 }

@@ -1,8 +1,9 @@
 //! The network filter: one client's share of the listener's connections.
 //!
-//! It stands before Envoy's connection manager and admits or refuses a connection when it begins; bytes pass it untouched.
-//! A client is an address, so clients behind one address translation are one client here: where a load balancer in front
-//! hides its clients' addresses, give it a large share, or have it send the PROXY protocol.
+//! It stands before Envoy's connection manager and admits or refuses a connection when it begins; bytes pass
+//! it untouched. A client is an address, so clients behind one address translation are one client here: where
+//! a load balancer in front hides its clients' addresses, give it a large share, or have it send the PROXY
+//! protocol.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl<ENF: EnvoyNetworkFilter> NetworkFilterConfig<ENF> for Config {
         // A client without an address, as on a Unix socket, is one of the operator's own.
         let admission = match address.parse() {
             Ok(client) => {
-                self.shares.take(client).map_or(Admission::Refused(self.refused), Admission::Counted)
+                self.shares.acquire(client).map_or(Admission::Refused(self.refused), Admission::Counted)
             }
             Err(_) => Admission::Uncounted,
         };

@@ -1,7 +1,8 @@
 //! The one gateway of the process.
 //!
-//! The bootstrap extension makes it when Envoy creates its config, also in `--mode validate`, and starts it when the
-//! server is up. Listeners come and go with their filter configs; all of them read this gateway's table.
+//! The bootstrap extension makes it when Envoy creates its config, also in `--mode validate`, and starts it
+//! when the server is up. Listeners come and go with their filter configs; all of them read this gateway's
+//! table.
 
 use std::sync::OnceLock;
 
@@ -9,7 +10,8 @@ use sandgate_watch::{Gateway, Settings};
 
 static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 
-/// The bootstrap extension was configured a second time. Trying again does not help: a process has one gateway.
+/// The bootstrap extension was configured a second time. Trying again does not help: a process has one
+/// gateway.
 #[derive(Debug, thiserror::Error)]
 #[error("the extension is configured twice in this process: once is enough")]
 pub(crate) struct ConfiguredTwice;

@@ -1,16 +1,16 @@
 //! The HTTP filter: one request on one worker.
 //!
-//! `on_request_headers` reads the address, looks the sandbox up in the shared table (lock-free, nothing allocated), and
-//! either answers on the spot or lets the request through to the sandbox's host; see [`cluster`](crate::cluster) for what
-//! a host is. A request whose host is not there yet is held; when the filter is told of it, everything is decided again.
-//! Bodies and upgrades never pass through the module.
+//! `on_request_headers` reads the address, looks the sandbox up in the shared table (lock-free, nothing
+//! allocated), and either answers on the spot or lets the request through to the sandbox's host; see
+//! [`cluster`](crate::cluster) for what a host is. A request whose host is not there yet is held; when the
+//! filter is told of it, everything is decided again. Bodies and upgrades never pass through the module.
 //!
-//! On the way back the filter puts the reason in the place of answers that Envoy gives itself because the sandbox could not
-//! be reached, and takes out of a sandbox's answer what is not a sandbox's to say: see [`response`]. A request that ends
-//! with its sandbox is answered here as well, in `on_scheduled`.
+//! On the way back the filter puts the reason in the place of answers that Envoy gives itself because the
+//! sandbox could not be reached, and takes out of a sandbox's answer what is not a sandbox's to say: see
+//! [`response`]. A request that ends with its sandbox is answered here as well, in `on_scheduled`.
 //!
-//! `x-envoy-original-dst-host` and the module's own header are removed from every request before anything else, addressed
-//! or not. Where the request goes travels as filter state, which no client can set.
+//! `x-envoy-original-dst-host` and the module's own header are removed from every request before anything
+//! else, addressed or not. Where the request goes travels as filter state, which no client can set.
 
 use std::cell::{Cell, OnceCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,7 @@ use sandgate_request::{Address, FilterConfig, Headers, Refusal, Trouble, preferr
 
 use sandgate_watch::Gateway;
 
-use crate::cluster::{self, Answer, Token};
+use crate::cluster::{self, Token, Wakeup};
 use crate::gateway;
 
 mod failure;
@@ -105,8 +105,8 @@ impl<EHF: EnvoyHttpFilter> HttpFilterConfig<EHF> for SharedConfig {
 
 struct Filter {
     shared: Arc<Shared>,
-    /// What the request addresses, as the client wrote it: the request is changed on its way, and its headers may then
-    /// read as another address.
+    /// What the request addresses, as the client wrote it: the request is changed on its way, and its headers
+    /// may then read as another address.
     address: OnceCell<Address>,
     /// The request's entry among those in flight, from when it is let through until it is over.
     stream: Cell<Option<Token>>,
@@ -134,10 +134,10 @@ impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
     fn on_scheduled(&self, envoy: &mut EHF, event: u64) {
         if event == cluster::END {
             self.end(envoy);
-        } else if let Some(answer) = Answer::from_event(event)
+        } else if let Some(wakeup) = Wakeup::from_event(event)
             && self.held.replace(false)
         {
-            self.told(envoy, answer);
+            self.woken(envoy, wakeup);
         }
     }
 
@@ -207,17 +207,17 @@ impl Filter {
     }
 
     /// A request that was held is told why it was woken.
-    fn told<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, answer: Answer) {
-        match answer {
-            Answer::DecideAgain => {
+    fn woken<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, wakeup: Wakeup) {
+        match wakeup {
+            Wakeup::DecideAgain => {
                 if let Outcome::GoOn = self.decide(envoy) {
                     envoy.continue_decoding();
                 }
             }
-            Answer::OverTheCap => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyPorts)),
-            Answer::TooLate => self.refuse(envoy, Refusal::Upstream(Trouble::NotAddedInTime)),
-            Answer::OverTheShare => self.refuse(envoy, Refusal::Upstream(Trouble::ClientTooManyPorts)),
-            Answer::NoRoom => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyHosts)),
+            Wakeup::OverTheCap => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyPorts)),
+            Wakeup::TooLate => self.refuse(envoy, Refusal::Upstream(Trouble::NotAddedInTime)),
+            Wakeup::OverTheShare => self.refuse(envoy, Refusal::Upstream(Trouble::ClientTooManyPorts)),
+            Wakeup::NoRoom => self.refuse(envoy, Refusal::Upstream(Trouble::TooManyHosts)),
         }
     }
 

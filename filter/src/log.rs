@@ -1,8 +1,8 @@
 //! Everything the module has to say goes to Envoy's log, under its `dynamic_modules` logger.
 //!
-//! Two sources: `tracing` events of the crates that know nothing of Envoy, and panics of the module's own threads.
-//! Such a panic is reported by its place only: its message may quote the bytes of a request. Panics in hooks do not
-//! come here: the SDK catches, counts and logs them, and passes the others on to this hook.
+//! Two sources: `tracing` events of the crates that know nothing of Envoy, and panics of the module's own
+//! threads. Such a panic is reported by its place only: its message may quote the bytes of a request. Panics
+//! in hooks do not come here: the SDK catches, counts and logs them, and passes the others on to this hook.
 
 use std::fmt::{self, Write as _};
 use std::sync::Once;
@@ -14,8 +14,8 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-/// Connects `tracing` and the panic hook to Envoy's log, once a process. The SDK puts its own panic hook around this
-/// one, after the module's init.
+/// Connects `tracing` and the panic hook to Envoy's log, once a process. The SDK puts its own panic hook
+/// around this one, after the module's init.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

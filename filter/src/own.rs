@@ -1,17 +1,17 @@
 //! The gateway's own addresses, which are nobody's sandbox.
 //!
-//! A route at one of them would send a request in a circle, or to the admin pages. The addresses come from the config
-//! (`own-addresses`), from the receiver of pushes, and from the connection that a request came in on. They are asked for
-//! when a request's host is not there yet, so that a request to a known host pays nothing. With ORIGINAL_DST nothing is
-//! known of hosts, and every request asks.
+//! A route at one of them would send a request in a circle, or to the admin pages. The addresses come from
+//! the config (`own-addresses`), from the receiver of pushes, and from the connection that a request came in
+//! on. They are asked for when a request's host is not there yet, so that a request to a known host pays
+//! nothing. With ORIGINAL_DST nothing is known of hosts, and every request asks.
 //!
-//! What this cannot know, such as a Service in front of the gateway, is caught one hop later, by the headers that every
-//! request to a sandbox carries.
+//! What this cannot know, such as a Service in front of the gateway, is caught one hop later, by the headers
+//! that every request to a sandbox carries.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
-/// Whether `target` leads to one of the gateway's own sockets. An unspecified address stands for every address of this
-/// machine.
+/// Whether `target` leads to one of the gateway's own sockets. An unspecified address stands for every
+/// address of this machine.
 pub(crate) fn is_own(target: SocketAddr, own: impl IntoIterator<Item = SocketAddr>) -> bool {
     let ip = target.ip().to_canonical();
     own.into_iter().any(|own| {

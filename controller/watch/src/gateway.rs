@@ -1,13 +1,14 @@
 //! The gateway's sources put together: the route table and the threads that keep it up to date.
 //!
-//! [`Gateway::new`] makes the table and its sources and starts nothing. [`Gateway::start`] starts the threads, once. The
-//! table is ready when the first list of every source is in it. Without a cluster to watch, that is the first load of
-//! the routes file. Pushes do not count.
+//! [`Gateway::new`] makes the table and its sources and starts nothing. [`Gateway::start`] starts the
+//! threads, once. The table is ready when the first list of every source is in it. Without a cluster to
+//! watch, that is the first load of the routes file. Pushes do not count.
 //!
-//! There are two threads. `sandgate` runs the routes file and the Kubernetes watch and sweeps the table. `sandgate-push`
-//! runs the receiver of pushes, where one is configured. It has a runtime of its own, so that a push does not wait for a
-//! list that is being decoded or committed (a commit releases the table's lock between its steps). The process calls
-//! [`Gateway::supervise`] about every second, which restarts a thread that died.
+//! There are two threads. `sandgate` runs the routes file and the Kubernetes watch and sweeps the table.
+//! `sandgate-push` runs the receiver of pushes, where one is configured. It has a runtime of its own, so that
+//! a push does not wait for a list that is being decoded or committed (a commit releases the table's lock
+//! between its steps). The process calls [`Gateway::supervise`] about every second, which restarts a thread
+//! that died.
 
 mod supervised;
 #[cfg(test)]
@@ -52,8 +53,8 @@ pub struct Gateway {
     announcer: Arc<Announcer>,
 }
 
-/// Calls the hook given to [`Gateway::start`], from any thread, until the gateway stops. A load of the routes file may
-/// outlive the stop, and must not call the hook then.
+/// Calls the hook given to [`Gateway::start`], from any thread, until the gateway stops. A load of the routes
+/// file may outlive the stop, and must not call the hook then.
 #[derive(Default)]
 struct Announcer(Mutex<Option<Box<dyn Fn() + Send>>>);
 
@@ -104,8 +105,9 @@ impl Gateway {
         }
     }
 
-    /// Starts the threads; a second call does nothing. `announce` is called from any thread whenever a source may have
-    /// changed, until [`stop`](Self::stop) returns. After an error [`supervise`](Self::supervise) tries again.
+    /// Starts the threads; a second call does nothing. `announce` is called from any thread whenever a source
+    /// may have changed, until [`stop`](Self::stop) returns. After an error [`supervise`](Self::supervise)
+    /// tries again.
     pub fn start(&self, announce: impl Fn() + Send + 'static) -> io::Result<()> {
         if self.started.set(Instant::now()).is_err() {
             return Ok(());
@@ -128,7 +130,8 @@ impl Gateway {
         }
     }
 
-    /// Ends the threads and waits for them. After this the hook given to [`start`](Self::start) is not called.
+    /// Ends the threads and waits for them. After this the hook given to [`start`](Self::start) is not
+    /// called.
     pub fn stop(&self) {
         self.supervised().for_each(Supervised::request_stop);
         self.supervised().for_each(Supervised::stop);
@@ -172,8 +175,8 @@ impl Gateway {
         self.supervised().filter(|thread| thread.status().name == name).map(Supervised::kill).count() > 0
     }
 
-    /// Subscribes to the changes of the table that `filter` accepts. `filter` gets the route of an ID before and after
-    /// the change.
+    /// Subscribes to the changes of the table that `filter` accepts. `filter` gets the route of an ID before
+    /// and after the change.
     pub fn subscribe(
         &self,
         capacity: usize,
@@ -202,7 +205,8 @@ impl Gateway {
         self.refresh.as_ref().map(RefreshStatusReader::load)
     }
 
-    /// The addresses that this process listens on, as far as they are known: those of the settings, and the receiver's.
+    /// The addresses that this process listens on, as far as they are known: those of the settings, and the
+    /// receiver's.
     pub fn own_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         let receiver = self.refresh.as_ref().and_then(RefreshStatusReader::listening);
         self.own_addresses.iter().copied().chain(receiver)
@@ -220,16 +224,16 @@ impl Gateway {
         self.reader.is_ready() || self.opens_in().is_some_and(|left| left.is_zero())
     }
 
-    /// How long the listeners still wait for the first lists; `None` where the wait has no limit or the gateway is not
-    /// started.
+    /// How long the listeners still wait for the first lists; `None` where the wait has no limit or the
+    /// gateway is not started.
     pub fn opens_in(&self) -> Option<Duration> {
         let waited = self.started.get()?.elapsed();
         self.open_after.map(|wait| wait.saturating_sub(waited))
     }
 }
 
-/// The thread that runs the file and the Kubernetes watch and sweeps the table. It marks the table as ready when the
-/// first list of both is in.
+/// The thread that runs the file and the Kubernetes watch and sweeps the table. It marks the table as ready
+/// when the first list of both is in.
 fn supervise_sources(
     file: Option<FileSource>,
     kubernetes: Option<KubernetesSource>,

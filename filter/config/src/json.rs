@@ -79,8 +79,8 @@ pub fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result
     T::deserialize(input).map(Some)
 }
 
-/// For `deserialize_with` of a nested struct. A derived struct also accepts an array of its fields in order, which the
-/// schema does not allow.
+/// For `deserialize_with` of a nested struct. A derived struct also accepts an array of its fields in order,
+/// which the schema does not allow.
 pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<T, D::Error> {
     Object::deserialize(input).map(|Object(value)| value)
 }
@@ -113,7 +113,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The first 80 characters of a text. A config may hold anything; an error message should not repeat all of it.
+/// The first 80 characters of a text. A config may hold anything; an error message should not repeat all of
+/// it.
 pub fn shortened(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),

@@ -6,7 +6,8 @@ use sandgate_routes::{MAX_ID, is_valid_id};
 
 use crate::recognise::host::Reading;
 
-/// Whose conventions an address follows. It also decides the statuses of refusals and the header of the token.
+/// Whose conventions an address follows. It also decides the statuses of refusals and the header of the
+/// token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// OpenKruise Agents and its E2B-compatible clients.
@@ -172,8 +173,8 @@ impl Part {
 
 /// What a request addresses: a lookup ID and a port, both valid, and how they were given.
 ///
-/// A host such as `80-web-3000.example.com` can be read in two ways. Then the address is the first of them until
-/// [`settle`](crate::settle) has asked the table which one is meant.
+/// A host such as `80-web-3000.example.com` can be read in two ways. Then the address is the first of them
+/// until [`settle`](crate::settle) has asked the table which one is meant.
 #[derive(Clone)]
 pub struct Address {
     /// The ID, or a whole host label that has the IDs of both readings in it.
@@ -191,7 +192,8 @@ pub struct Address {
     other: Option<Other>,
 }
 
-/// The second reading of a host label, as [`Form::OpenSandboxHost`]: its ID stands at the beginning of the text.
+/// The second reading of a host label, as [`Form::OpenSandboxHost`]: its ID stands at the beginning of the
+/// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Other {
     len: u8,
@@ -241,7 +243,8 @@ impl Address {
 
     /// An address from a host label, whose readings have been checked.
     ///
-    /// `other` is a second reading of the same label. A label that is longer than an ID can be has none: no DNS name is.
+    /// `other` is a second reading of the same label. A label that is longer than an ID can be has none: no
+    /// DNS name is.
     #[inline]
     pub(crate) fn of_label(label: &[u8], first: &Reading<'_>, other: Option<&Reading<'_>>) -> Self {
         let mut address = Self::of_valid(first.id, first.form, first.port.into(), 0);
@@ -353,8 +356,8 @@ impl Address {
         self.port
     }
 
-    /// The namespace and name an agent-sandbox request asked for. They must be compared with the object that was found:
-    /// two pairs can compose to one ID.
+    /// The namespace and name an agent-sandbox request asked for. They must be compared with the object that
+    /// was found: two pairs can compose to one ID.
     pub fn object(&self) -> Option<(&str, &str)> {
         if self.form != Form::AgentSandboxHeader {
             return None;
@@ -383,10 +386,10 @@ impl Address {
 
     /// The path for the sandbox, given the `:path` the address was read from; `None` when it stays as it is.
     ///
-    /// Only the prefix goes: what follows the port segment, query included, is kept byte for byte, and a missing slash
-    /// is added. So `/kruise/demo/80//x` becomes `//x`, just as a client using the host form would have sent it: the
-    /// path is in origin form, begins with `/` and is carried apart from the authority, so a second slash cannot be
-    /// taken for one. Borrowed in all cases but `…/{port}?query`.
+    /// Only the prefix goes: what follows the port segment, query included, is kept byte for byte, and a
+    /// missing slash is added. So `/kruise/demo/80//x` becomes `//x`, just as a client using the host form
+    /// would have sent it: the path is in origin form, begins with `/` and is carried apart from the
+    /// authority, so a second slash cannot be taken for one. Borrowed in all cases but `…/{port}?query`.
     pub fn rewrite<'p>(&self, path: &'p [u8]) -> Option<Cow<'p, [u8]>> {
         if self.cut == 0 {
             return None;
@@ -424,8 +427,9 @@ impl Eq for Address {}
 
 const SEPARATOR: &[u8] = b"--";
 
-/// Whether the ID in a host names this ID. Case carries no meaning in a host, and browsers send it in lower case. In an ID it
-/// does: `Team--a` is another sandbox than `team--a`, and must not be shown in the origin of that one.
+/// Whether the ID in a host names this ID. Case carries no meaning in a host, and browsers send it in lower
+/// case. In an ID it does: `Team--a` is another sandbox than `team--a`, and must not be shown in the origin
+/// of that one.
 fn is_named_by_host(host: &[u8], id: &[u8]) -> bool {
     id == host || id.iter().copied().eq(host.iter().map(u8::to_ascii_lowercase))
 }

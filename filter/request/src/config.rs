@@ -1,7 +1,7 @@
 //! The config of the HTTP filter, checked once and read by every request.
 //!
-//! It is in this crate and not in `sandgate-config` because its values are checked with the grammar of addresses, and
-//! because [`recognise`](crate::recognise) reads its parts.
+//! It is in this crate and not in `sandgate-config` because its values are checked with the grammar of
+//! addresses, and because [`recognise`](crate::recognise) reads its parts.
 
 mod check;
 mod raw;
@@ -95,8 +95,8 @@ impl FilterConfig {
         Self::check(parse_extension_or_default(json)?)
     }
 
-    /// The JSON schema of what [`FilterConfig::parse`] accepts. It cannot say that header names must differ from each
-    /// other, nor that some are reserved, nor that a range of ports does not end before it begins.
+    /// The JSON schema of what [`FilterConfig::parse`] accepts. It cannot say that header names must differ
+    /// from each other, nor that some are reserved, nor that a range of ports does not end before it begins.
     pub fn schema() -> serde_json::Value {
         schemars::schema_for!(RawConfig).into()
     }

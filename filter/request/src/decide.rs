@@ -1,8 +1,8 @@
 //! What is done with a request that addresses a sandbox.
 //!
-//! Reads the table as it is now; nothing is remembered between requests. The checks stand in the order in which their
-//! failures are reported: method, port, table complete, sandbox known, one sandbox of that ID, sandbox running, traffic
-//! token, access token. Whether a state is served is for [`verdict`] alone to say.
+//! Reads the table as it is now; nothing is remembered between requests. The checks stand in the order in
+//! which their failures are reported: method, port, table complete, sandbox known, one sandbox of that ID,
+//! sandbox running, traffic token, access token. Whether a state is served is for [`verdict`] alone to say.
 
 #[cfg(test)]
 mod tests;
@@ -13,8 +13,8 @@ use crate::{Address, Dialect, FilterConfig, Form, Headers, Part, Trouble};
 
 /// The header with the access token.
 pub const ACCESS_TOKEN: &str = "x-access-token";
-/// The header with the access token in the OpenSandbox dialect, and with the token of a sandbox that its owner has closed,
-/// in every dialect. It is for the gateway: no sandbox gets it.
+/// The header with the access token in the OpenSandbox dialect, and with the token of a sandbox that its
+/// owner has closed, in every dialect. It is for the gateway: no sandbox gets it.
 pub const SECURE_ACCESS: &str = "opensandbox-secure-access";
 
 const UID: &str = "x-sandbox-uid";
@@ -114,14 +114,14 @@ impl Refusal {
     }
 }
 
-/// Whether the request has a method that no sandbox is ever sent. CONNECT asks for a tunnel, and TRACE for an echo of the
-/// request with its credentials.
+/// Whether the request has a method that no sandbox is ever sent. CONNECT asks for a tunnel, and TRACE for an
+/// echo of the request with its credentials.
 pub fn has_refused_method<H: Headers + ?Sized>(headers: &H) -> bool {
     headers.with(":method", |method| matches!(method, Some(b"CONNECT" | b"TRACE")))
 }
 
-/// Chooses between the readings of a host that has two, by what the table knows. Without a second reading, as nearly
-/// always, nothing is looked up. If neither is known the first one stays.
+/// Chooses between the readings of a host that has two, by what the table knows. Without a second reading, as
+/// nearly always, nothing is looked up. If neither is known the first one stays.
 ///
 /// # Errors
 /// When both are known: it cannot be told which one is meant.
@@ -186,14 +186,15 @@ fn route<'t, H: Headers + ?Sized>(
     Ok(route)
 }
 
-/// The route of the ID. One that came from a host is meant in lower case, whatever case it was sent in: only where nobody has
-/// that ID it is looked up as it was sent. Otherwise whoever took the ID in another case would get the requests of clients
-/// that do not write hosts in lower case.
+/// The route of the ID. One that came from a host is meant in lower case, whatever case it was sent in: only
+/// where nobody has that ID it is looked up as it was sent. Otherwise whoever took the ID in another case
+/// would get the requests of clients that do not write hosts in lower case.
 fn look_up<'t>(address: &Address, table: &'t Pinned<'_>) -> Option<&'t Route> {
     address.with_folded_id(|id| table.get_bytes(id)).or_else(|| table.get_bytes(address.id_bytes()))
 }
 
-/// A UID says which sandbox of that name is meant, in every form: its successor is another one. An empty one says nothing.
+/// A UID says which sandbox of that name is meant, in every form: its successor is another one. An empty one
+/// says nothing.
 fn check_uid<H: Headers + ?Sized>(address: &Address, route: &Route, headers: &H) -> Result<(), Refusal> {
     headers.with(UID, |uid| match uid {
         None => Ok(()),
@@ -244,7 +245,8 @@ fn admit<H: Headers + ?Sized>(
     }
 }
 
-/// One header a dialect and no second chance: a wrong token in the right header is never outvoted by another header.
+/// One header a dialect and no second chance: a wrong token in the right header is never outvoted by another
+/// header.
 fn token_header(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Kruise | Dialect::AgentSandbox => ACCESS_TOKEN,

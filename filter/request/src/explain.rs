@@ -46,8 +46,8 @@ pub enum StepOutcome {
     NotTried,
 }
 
-/// Tries the forms as [`recognise`](crate::recognise) does and says why each was taken or not. One step for each form,
-/// in order. Not for the request path: it allocates and reads headers more often.
+/// Tries the forms as [`recognise`](crate::recognise) does and says why each was taken or not. One step for
+/// each form, in order. Not for the request path: it allocates and reads headers more often.
 pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<Step> {
     let mut taken: Option<Address> = None;
     let mut ended_by: Option<Form> = None;

@@ -2,11 +2,12 @@
 
 /// Read access to the headers of one request.
 ///
-/// In closure style because Envoy's buffers must not outlive the call that lent them. Names are lower case; the pseudo
-/// headers `:path`, `:authority` and `:method` are included.
+/// In closure style because Envoy's buffers must not outlive the call that lent them. Names are lower case;
+/// the pseudo headers `:path`, `:authority` and `:method` are included.
 pub trait Headers {
-    /// Calls `f` with the value of `name`, or with `None` if the request has no such header. Of several values it is the
-    /// first: whoever acts on a header that others may read otherwise asks [`Headers::repeats`] too.
+    /// Calls `f` with the value of `name`, or with `None` if the request has no such header. Of several
+    /// values it is the first: whoever acts on a header that others may read otherwise asks
+    /// [`Headers::repeats`] too.
     fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R;
 
     /// Whether the request has `name` more than once.

@@ -1,16 +1,17 @@
 //! Which sandbox a request addresses.
 //!
-//! The forms are tried in the order of [`Form`]. The first whose *shape* is there is the address: if one of its parts is
-//! wrong, the request is malformed, and no later form gets a say. Otherwise a client could steer a request past a check
-//! by spoiling the part that was checked.
+//! The forms are tried in the order of [`Form`]. The first whose *shape* is there is the address: if one of
+//! its parts is wrong, the request is malformed, and no later form gets a say. Otherwise a client could steer
+//! a request past a check by spoiling the part that was checked.
 //!
-//! Every other form that is there must name the same sandbox and port, or the request is refused: a browser takes what it
-//! gets for the content of the host it asked, and a script of one sandbox must not run in the origin of another. Two kinds
-//! of text name nothing beside an address: a path that has the shape of the last form, which any application's path may
-//! have, and a host that has the shape of a host form with a part that cannot be.
+//! Every other form that is there must name the same sandbox and port, or the request is refused: a browser
+//! takes what it gets for the content of the host it asked, and a script of one sandbox must not run in the
+//! origin of another. Two kinds of text name nothing beside an address: a path that has the shape of the last
+//! form, which any application's path may have, and a host that has the shape of a host form with a part that
+//! cannot be.
 //!
-//! A form costs as few header reads as it can: switched-off forms read nothing, and the two host forms share one read of
-//! the host.
+//! A form costs as few header reads as it can: switched-off forms read nothing, and the two host forms share
+//! one read of the host.
 
 pub(crate) mod agent_sandbox;
 pub(crate) mod host;
@@ -50,7 +51,8 @@ pub enum Recognition {
     },
 }
 
-/// What came of trying one form. An address itself is written to where it is kept: it is long, and every request has one.
+/// What came of trying one form. An address itself is written to where it is kept: it is long, and every
+/// request has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Absent(Absence),
@@ -77,7 +79,8 @@ pub(crate) enum Absence {
     PlainLabel,
 }
 
-/// Takes an address, or compares it with the one that was taken before. Of several wrong parts, the ID is named first.
+/// Takes an address, or compares it with the one that was taken before. Of several wrong parts, the ID is
+/// named first.
 #[inline]
 pub(crate) fn offer(
     taken: &mut Option<Address>,
@@ -149,9 +152,9 @@ fn forms<H: Headers + ?Sized>(
     Ok(())
 }
 
-/// The form in which the host names another sandbox than the address, if it does. Of two readings of the host a header
-/// chooses the one that it agrees with. A path must agree with both: a browser follows any link to a path, and shows what it
-/// gets in the origin of the host, whichever sandbox the host alone would have meant.
+/// The form in which the host names another sandbox than the address, if it does. Of two readings of the host
+/// a header chooses the one that it agrees with. A path must agree with both: a browser follows any link to a
+/// path, and shows what it gets in the origin of the host, whichever sandbox the host alone would have meant.
 pub(crate) fn conflict(address: &Address, readings: &Readings<'_>) -> Option<Form> {
     let first = readings.good().next()?;
     let other = |reading: &&Reading<'_>| !address.agrees_with_host(reading);

@@ -1,11 +1,13 @@
 //! The answer to a request that is not forwarded.
 //!
-//! Programs get JSON with the keys `code`, `reason`, `sandbox`, `state` and `message`, and beside them `sandboxId` and
-//! `port` as E2B's own proxy has them; a browser that navigates gets a small page that says the same, and a gRPC client a
-//! status with the message. The only client bytes in either are a valid ID and a port. Tokens are not even at hand here.
+//! Programs get JSON with the keys `code`, `reason`, `sandbox`, `state` and `message`, and beside them
+//! `sandboxId` and `port` as E2B's own proxy has them; a browser that navigates gets a small page that says
+//! the same, and a gRPC client a status with the message. The only client bytes in either are a valid ID and
+//! a port. Tokens are not even at hand here.
 //!
-//! E2B's SDK reads the words of a 502: `was not found` means to it that the sandbox is not running any more, and `port is
-//! not open` that it runs and has to be waited for. The messages below have these words where they are true.
+//! E2B's SDK reads the words of a 502: `was not found` means to it that the sandbox is not running any more,
+//! and `port is not open` that it runs and has to be waited for. The messages below have these words where
+//! they are true.
 
 mod page;
 #[cfg(test)]
@@ -24,7 +26,8 @@ pub enum Media {
     Json,
     /// For a person in front of a browser.
     Html,
-    /// For a gRPC client: Envoy makes a response of trailers only from the reply, with the body as `grpc-message`.
+    /// For a gRPC client: Envoy makes a response of trailers only from the reply, with the body as
+    /// `grpc-message`.
     Grpc,
 }
 
@@ -68,9 +71,9 @@ impl Reply {
 
 /// What the client would rather read.
 ///
-/// HTML if the method is GET or HEAD and a browser is navigating: `sec-fetch-mode` is `navigate`, or, from a client that
-/// sends no `sec-fetch-mode`, `-dest` or `-site` at all, the first media type in `accept` is `text/html`. gRPC if the
-/// method is another and Envoy takes the request for gRPC. Else JSON.
+/// HTML if the method is GET or HEAD and a browser is navigating: `sec-fetch-mode` is `navigate`, or, from a
+/// client that sends no `sec-fetch-mode`, `-dest` or `-site` at all, the first media type in `accept` is
+/// `text/html`. gRPC if the method is another and Envoy takes the request for gRPC. Else JSON.
 pub fn preferred_media<H: Headers + ?Sized>(headers: &H) -> Media {
     let reads = headers.with(":method", |method| matches!(method, Some(b"GET" | b"HEAD")));
     if !reads {

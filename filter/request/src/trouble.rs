@@ -1,6 +1,7 @@
 //! What can go wrong between the gateway and a sandbox that the table says is running.
 //!
-//! Every one of these is answered with its own detail, so that an access log tells the sandbox's failures from the gateway's.
+//! Every one of these is answered with its own detail, so that an access log tells the sandbox's failures
+//! from the gateway's.
 
 /// Why a request that was admitted did not reach its sandbox, or did not finish there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

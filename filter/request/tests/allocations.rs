@@ -1,4 +1,5 @@
-//! The request path makes no allocation of its own: from the headers to the decision and the upstream address.
+//! The request path makes no allocation of its own: from the headers to the decision and the upstream
+//! address.
 
 use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise, settle};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};

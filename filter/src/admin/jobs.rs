@@ -1,18 +1,20 @@
 //! Work for an admin page that looks at the whole table, done off Envoy's main thread.
 //!
-//! Envoy asks for a page on its main thread and takes the answer of that call: it cannot be told to come back. So such a
-//! page is made on a thread of its own, and the main thread waits for it for [`WAIT`] at most. If the page is not made
-//! by then the answer is 202 with the number of the job, and whoever asked asks again for the job. A job's answer is
-//! given once.
+//! Envoy asks for a page on its main thread and takes the answer of that call: it cannot be told to come
+//! back. So such a page is made on a thread of its own, and the main thread waits for it for [`WAIT`] at
+//! most. If the page is not made by then the answer is 202 with the number of the job, and whoever asked asks
+//! again for the job. A job's answer is given once.
 //!
-//! Everything is bounded: one thread, which ends when there is nothing to do, [`MAX`] jobs that wait or are made, and as
-//! many answers that nobody has fetched, each for a minute.
+//! Everything is bounded: one thread, which ends when there is nothing to do, [`MAX`] jobs that wait or are
+//! made, and as many answers that nobody has fetched, each for a minute.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 #[cfg(test)]
 mod tests;
@@ -25,12 +27,12 @@ const MAX: usize = 4;
 const KEPT: Duration = Duration::from_secs(60);
 
 /// A status and a body.
-type Answer = (u32, String);
+type Page = (u32, String);
 
 /// How a job is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Fetched {
-    Done(Answer),
+    Done(Page),
     /// Ask again for this job.
     UnderWay(u64),
     /// There is no such job, or no longer.
@@ -51,7 +53,7 @@ struct Inner {
 #[derive(Default)]
 struct State {
     last: u64,
-    waiting: VecDeque<(u64, Box<dyn FnOnce() -> Answer + Send>)>,
+    waiting: VecDeque<(u64, Box<dyn FnOnce() -> Page + Send>)>,
     making: Option<u64>,
     made: VecDeque<Made>,
     /// Whether there is a thread that looks at `waiting`.
@@ -61,19 +63,13 @@ struct State {
 struct Made {
     job: u64,
     at: Instant,
-    answer: Answer,
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    answer: Page,
 }
 
 impl Jobs {
     /// Has a page made, and waits for it for a moment.
-    pub(super) fn make(&self, page: impl FnOnce() -> Answer + Send + 'static) -> Fetched {
-        let mut state = self.0.lock();
+    pub(super) fn make(&self, page: impl FnOnce() -> Page + Send + 'static) -> Fetched {
+        let mut state = self.0.state.lock();
         if state.waiting.len() + usize::from(state.making.is_some()) >= MAX {
             return Fetched::Busy;
         }
@@ -91,14 +87,14 @@ impl Jobs {
         state.last += 1;
         let job = state.last;
         state.waiting.push_back((job, Box::new(page)));
-        let waited = self.0.done.wait_timeout_while(state, WAIT, |state| state.is_pending(job));
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.0.done.wait_while_for(&mut state, |state| state.is_pending(job), WAIT);
+        drop(state);
         self.fetch(job)
     }
 
     /// The answer of a job, if it is there: whoever asks again does so often enough.
     pub(super) fn fetch(&self, job: u64) -> Fetched {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.forget(Instant::now());
         if state.is_pending(job) {
             return Fetched::UnderWay(job);
@@ -125,14 +121,14 @@ impl State {
 }
 
 fn work(inner: &Inner) {
-    let mut state = inner.lock();
+    let mut state = inner.state.lock();
     while let Some((job, page)) = state.waiting.pop_front() {
         state.making = Some(job);
         drop(state);
         // A panic has been counted and logged when it began.
         let answer = catch_unwind(AssertUnwindSafe(page))
             .unwrap_or_else(|_| (500, "{\"error\": \"internal error\"}\n".to_owned()));
-        state = inner.lock();
+        state = inner.state.lock();
         state.making = None;
         let at = Instant::now();
         state.made.push_back(Made { job, at, answer });

@@ -1,4 +1,5 @@
-//! A counter of Envoy's for a number that is counted elsewhere: it is raised by what has come since the last time.
+//! A counter of Envoy's for a number that is counted elsewhere: it is raised by what has come since the last
+//! time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

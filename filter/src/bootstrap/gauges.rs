@@ -12,13 +12,13 @@ use crate::cluster;
 pub(super) struct Board<'a> {
     pub(super) envoy: &'a dyn EnvoyBootstrapExtensionConfig,
     /// Whether this process speaks for the gateway.
-    speaks: bool,
+    reports: bool,
 }
 
 impl Board<'_> {
     pub(super) fn set(&self, gauge: EnvoyGaugeId, value: u64) {
         // The only failure is an unknown id, and ids come from `define`.
-        let _ = self.envoy.set_gauge(gauge, if self.speaks { value } else { 0 });
+        let _ = self.envoy.set_gauge(gauge, if self.reports { value } else { 0 });
     }
 }
 
@@ -81,10 +81,10 @@ impl Gauges {
         })
     }
 
-    /// Brings them up to date. A process that does not speak for the gateway has 0 in every gauge: see [`voice`](super::voice). Counters
-    /// are those of the process, and Envoy adds them up.
-    pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway, speaks: bool) {
-        let board = Board { envoy, speaks };
+    /// Brings them up to date. A process that does not speak for the gateway has 0 in every gauge: see
+    /// [`reporter`](super::reporter). Counters are those of the process, and Envoy adds them up.
+    pub(super) fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, gateway: &Gateway, reports: bool) {
+        let board = Board { envoy, reports };
         let counts = gateway.reader().counts();
         let threads = gateway.threads();
         let (hosts, held) = cluster::in_use();

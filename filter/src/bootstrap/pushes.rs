@@ -1,6 +1,7 @@
 //! What was pushed, as Envoy's metrics. Only there where pushes are taken.
 //!
-//! The receiver counts for itself; when the gauges are brought up to date, each counter of Envoy's is raised by what has come since.
+//! The receiver counts for itself; when the gauges are brought up to date, each counter of Envoy's is raised
+//! by what has come since.
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId};
 use sandgate_watch::RefreshStatus;

@@ -1,12 +1,21 @@
-//! How the main thread is called, and how it is left in peace.
+//! Wakes the main thread, at most once for any number of notifications.
 //!
-//! Whoever has work for it leaves the work where it is looked for, then rings. A call that has not been answered yet is
-//! enough for everybody who rings meanwhile. While the main thread *rests* ringing does not call it: before it rests it
-//! sets its own alarm, which calls it with [`Bell::ring_now`], and then it looks for everything.
+//! A thread with work for the main thread does two steps:
+//! 1. It puts the work where the main thread looks for it (a queue, or the table's feed).
+//! 2. It rings. [`Bell::ring`] returns true only to the first that rings since the last answer; that one
+//!    schedules a run.
 //!
-//! # Orderings
-//! Ringing and answering are read-modify-writes of one value. One that rings before the answer is read by it, so what was
-//! left before it rang is seen; one that rings after it finds the bell free, and calls.
+//! The main thread does three steps in each run:
+//! 1. It calls [`Bell::answer`], which clears the bell.
+//! 2. It takes the work.
+//! 3. It may set a timer and call [`Bell::rest`]. While it rests, `ring` schedules nothing; the timer ends
+//!    the rest with [`Bell::ring_now`].
+//!
+//! # Why no update is lost
+//! Ringing and answering are read-modify-writes of one atomic, so they have one order. A ring before an
+//! answer happens before it, so the run that answers sees the work. A ring after the answer finds the bell
+//! cleared and schedules another run. A ring during a rest schedules none, but the timer was set before the
+//! rest began, and its run takes the work.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -18,24 +27,25 @@ const RESTING: u8 = 4;
 pub(crate) struct Bell(AtomicU8);
 
 impl Bell {
-    /// There is work. Whether the main thread has to be called for it.
+    /// There is work. Returns whether the caller has to schedule a run.
     #[must_use]
     pub(crate) fn ring(&self) -> bool {
         self.0.fetch_or(RUNG, Ordering::AcqRel) & RESTING == 0 && self.ring_now()
     }
 
-    /// There is work that does not wait for the end of a rest. Whether the main thread has to be called for it.
+    /// There is work that does not wait for the end of a rest. Returns whether the caller has to schedule a
+    /// run.
     #[must_use]
     pub(crate) fn ring_now(&self) -> bool {
         self.0.fetch_or(CALLED, Ordering::AcqRel) & CALLED == 0
     }
 
-    /// The main thread looks for work: whoever rings from here on rings anew.
+    /// The main thread begins a run: a ring from here on schedules another.
     pub(crate) fn answer(&self) {
         self.0.swap(0, Ordering::AcqRel);
     }
 
-    /// The main thread rests until its alarm.
+    /// The main thread rests until its timer.
     pub(crate) fn rest(&self) {
         self.0.fetch_or(RESTING, Ordering::AcqRel);
     }

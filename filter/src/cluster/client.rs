@@ -1,18 +1,19 @@
 //! Whom the gateway takes for one client, and how much of a sandbox's limits one client may have.
 //!
-//! One client that holds everything a sandbox may have shuts all others out, for as long as it likes. So a client has a
-//! *share* of each limit. Clients are told apart by the address that Envoy says is the client's (`use_remote_address` and
-//! `xff_num_trusted_hops` decide which that is); of an IPv6 address by its first 64 bits, because whoever has one address
-//! there has them all.
+//! One client that holds everything a sandbox may have shuts all others out, for as long as it likes. So a
+//! client has a *share* of each limit. Clients are told apart by the address that Envoy says is the client's
+//! (`use_remote_address` and `xff_num_trusted_hops` decide which that is); of an IPv6 address by its first 64
+//! bits, because whoever has one address there has them all.
 //!
 //! # What it costs
-//! Below a quarter of a client's share nobody is told from anybody: requests are counted by sandbox only, and that is nearly
-//! every sandbox at nearly every time. From there on each new request is counted for its client too, without a lock: in two
-//! rows of counters, at a place in each that a keyed hash of the address names, and the lower of the two counts. Two clients
-//! meet in both rows once in 65,536. The rows are made when a sandbox first needs them.
+//! Below a quarter of a client's share nobody is told from anybody: requests are counted by sandbox only, and
+//! that is nearly every sandbox at nearly every time. From there on each new request is counted for its
+//! client too, without a lock: in two rows of counters, at a place in each that a keyed hash of the address
+//! names, and the lower of the two counts. Two clients meet in both rows once in 65,536. The rows are made
+//! when a sandbox first needs them.
 //!
-//! What a client had before the counting began is not counted. So one client gets three quarters of its share at least, and
-//! the whole of it at most.
+//! What a client had before the counting began is not counted. So one client gets three quarters of its share
+//! at least, and the whole of it at most.
 
 use std::array;
 use std::hash::BuildHasher;
@@ -95,7 +96,8 @@ impl Limits {
 
 const PLACES: usize = 256;
 
-/// What the clients of one sandbox have: the lower 32 bits of a counter are requests, the upper ones connections.
+/// What the clients of one sandbox have: the lower 32 bits of a counter are requests, the upper ones
+/// connections.
 #[derive(Debug)]
 pub(crate) struct Shares([[AtomicU64; PLACES]; 2]);
 

@@ -1,4 +1,5 @@
-//! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host is.
+//! One host, as the main thread and the workers share it, and the table by which a worker learns whose a host
+//! is.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -6,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use foldhash::fast::RandomState;
 
 use super::client::Client;
-use super::key::Key;
+use super::endpoint::Endpoint;
 use super::usage::Usage;
 
 /// The phases of a host, in order.
@@ -22,12 +23,13 @@ const NEW: u8 = 2;
 
 static MADE: AtomicU64 = AtomicU64::new(0);
 
-/// A port of one sandbox identity that Envoy has as a host. It belongs to that identity for as long as it lives.
+/// A port of one sandbox identity that Envoy has as a host. It belongs to that identity for as long as it
+/// lives.
 ///
 /// The main thread makes it and closes it; workers count their requests on it.
 #[derive(Debug)]
 pub(crate) struct Host {
-    key: Key,
+    endpoint: Endpoint,
     identity: u64,
     /// Its number among all hosts of the process.
     number: u64,
@@ -42,9 +44,9 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(key: Key, identity: u64, usage: Arc<Usage>) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, identity: u64, usage: Arc<Usage>) -> Self {
         Self {
-            key,
+            endpoint,
             identity,
             number: MADE.fetch_add(1, Ordering::Relaxed) + 1,
             usage,
@@ -75,8 +77,8 @@ impl Host {
         self.number
     }
 
-    pub(crate) fn key(&self) -> Key {
-        self.key
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint
     }
 
     pub(crate) fn identity(&self) -> u64 {
@@ -92,13 +94,14 @@ impl Host {
         self.phase.load(Ordering::Acquire) != OPEN
     }
 
-    /// From now on it takes no new requests. What a worker was about to do when this is called is done with once the
-    /// worker has passed the next barrier.
+    /// From now on it takes no new requests. What a worker was about to do when this is called is done with
+    /// once the worker has passed the next barrier.
     pub(crate) fn close(&self) {
         self.phase.fetch_max(CLOSING, Ordering::AcqRel);
     }
 
-    /// Whether Envoy is about to lose it, or has: a request that was let through before must not go there any more.
+    /// Whether Envoy is about to lose it, or has: a request that was let through before must not go there any
+    /// more.
     pub(crate) fn is_removed(&self) -> bool {
         self.phase.load(Ordering::Acquire) == REMOVED
     }
@@ -136,7 +139,8 @@ impl Host {
         self.quiet.load(Ordering::Relaxed)
     }
 
-    /// The main thread looks whether it was used since the last look, or is in use. Says what [`Self::quiet`] is now.
+    /// The main thread looks whether it was used since the last look, or is in use. Says what [`Self::quiet`]
+    /// is now.
     pub(crate) fn look(&self) -> u8 {
         let used = self.recent_use.swap(UNUSED, Ordering::Relaxed) != UNUSED || self.in_flight() > 0;
         let quiet = if used { 0 } else { self.quiet().saturating_add(1) };
@@ -145,10 +149,11 @@ impl Host {
     }
 }
 
-/// Which host each of Envoy's host pointers is, written by the main thread and read by workers without a lock.
+/// Which host each of Envoy's host pointers is, written by the main thread and read by workers without a
+/// lock.
 ///
-/// An entry is there from just after Envoy took the host until just before Envoy is told to remove it. Pointers are kept
-/// as numbers: they are compared, never followed.
+/// An entry is there from just after Envoy took the host until just before Envoy is told to remove it.
+/// Pointers are kept as numbers: they are compared, never followed.
 #[derive(Default)]
 pub(crate) struct Published(papaya::HashMap<usize, Arc<Host>, RandomState>);
 

@@ -1,17 +1,18 @@
 //! The main thread's book: which hosts there are, whose they are, which are wanted, and which have to go.
 //!
-//! Plain bookkeeping: it calls nobody, knows no clock and no Envoy. The main thread tells it what happened and asks it
-//! what to do.
+//! Plain bookkeeping: it calls nobody, knows no clock and no Envoy. The main thread tells it what happened
+//! and asks it what to do.
 //!
 //! # The life of a host
-//! A request *wants* an address for an identity. If nobody has the address, the host is added, and those who wait for it
-//! are woken. When the identity is not served there any more, when nobody used the host for a while, or when another
-//! identity wants the address, it is *closed*: it takes no new requests, but Envoy still has it. Once every worker has
-//! passed a barrier no worker can be about to use it, and it is *removed*. Only then may the address be added again, for
-//! whoever waits for it: one address never has two hosts, and a new identity never gets an old one's connections.
+//! A request *wants* an address for an identity. If nobody has the address, the host is added, and those who
+//! wait for it are woken. When the identity is not served there any more, when nobody used the host for a
+//! while, or when another identity wants the address, it is *closed*: it takes no new requests, but Envoy
+//! still has it. Once every worker has passed a barrier no worker can be about to use it, and it is
+//! *removed*. Only then may the address be added again, for whoever waits for it: one address never has two
+//! hosts, and a new identity never gets an old one's connections.
 //!
-//! Two identities that are served at one address at the same time take turns: the one that has it keeps it for
-//! [`TENURE`] and loses it then to the one that waits.
+//! Two identities that are served at one address at the same time take turns: the one that has it keeps it
+//! for [`TENURE`] and loses it then to the one that waits.
 
 #[cfg(test)]
 mod model;
@@ -28,8 +29,8 @@ use std::time::{Duration, Instant};
 use foldhash::fast::RandomState;
 
 use super::client::{Client, share};
+use super::endpoint::Endpoint;
 use super::host::Host;
-use super::key::Key;
 use shards::Shards;
 
 /// How long a served identity keeps an address that another one wants.
@@ -41,7 +42,7 @@ pub(crate) const QUIET_SWEEPS: u8 = 4;
 /// A request that waits for its host.
 #[derive(Debug)]
 pub(crate) struct Want<W> {
-    pub(crate) key: Key,
+    pub(crate) endpoint: Endpoint,
     pub(crate) identity: u64,
     /// What the table calls the sandbox.
     pub(crate) id: Arc<str>,
@@ -72,7 +73,7 @@ pub(crate) struct Socket {
 /// A host to be added now.
 #[derive(Debug)]
 pub(crate) struct Add {
-    pub(crate) key: Key,
+    pub(crate) endpoint: Endpoint,
     pub(crate) identity: u64,
     pub(crate) id: Arc<str>,
     pub(crate) socket: Socket,
@@ -113,8 +114,8 @@ struct Live {
     shard: u32,
 }
 
-/// Milliseconds since the book was begun, in a quarter of an `Instant`'s room. It comes round after 49 days; then an address
-/// may change hands a tenth of a second late.
+/// Milliseconds since the book was begun, in a quarter of an `Instant`'s room. It comes round after 49 days;
+/// then an address may change hands a tenth of a second late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment(u32);
 
@@ -127,7 +128,7 @@ impl Moment {
 /// A closed host, to be removed after a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed {
-    pub(crate) key: Key,
+    pub(crate) endpoint: Endpoint,
     /// Envoy's pointer to it.
     pub(crate) pointer: usize,
     pub(crate) shard: u32,
@@ -164,21 +165,21 @@ enum Adding {
 pub(crate) struct Book<W> {
     max_ports: usize,
     begun: Instant,
-    places: HashMap<Key, Place, RandomState>,
+    places: HashMap<Endpoint, Place, RandomState>,
     /// The hosts of each identity that has some.
-    sandboxes: HashMap<u64, Vec<Key>, RandomState>,
+    sandboxes: HashMap<u64, Vec<Endpoint>, RandomState>,
     shards: Shards,
     /// Those who wait, by address; none where nobody does. Each address has a place.
-    wants: HashMap<Key, Vec<Want<W>>, RandomState>,
+    wants: HashMap<Endpoint, Vec<Want<W>>, RandomState>,
     /// Which identities wait at which addresses.
-    waits: BTreeSet<(u64, Key)>,
-    /// Places that have no host and somebody waiting, the first that was wanted first. May name one twice, or one where
-    /// nobody waits any more.
-    vacant: VecDeque<Key>,
+    waits: BTreeSet<(u64, Endpoint)>,
+    /// Places that have no host and somebody waiting, the first that was wanted first. May name one twice, or
+    /// one where nobody waits any more.
+    vacant: VecDeque<Endpoint>,
     /// Places whose host belongs to another identity than somebody waiting.
-    contested: Vec<Key>,
+    contested: Vec<Endpoint>,
     /// Hosts closed since they were last asked for.
-    closed: Vec<Key>,
+    closed: Vec<Endpoint>,
     live: usize,
     waiting: usize,
 }
@@ -227,48 +228,52 @@ impl<W> Book<W> {
     }
 
     /// Whose an address is.
-    pub(crate) fn owner(&self, key: Key) -> Option<u64> {
-        Some(self.places.get(&key)?.live.as_ref()?.host.identity())
+    pub(crate) fn owner(&self, endpoint: Endpoint) -> Option<u64> {
+        Some(self.places.get(&endpoint)?.live.as_ref()?.host.identity())
     }
 
     /// A request wants a host. Gives the waker back if there is nothing to wait for.
     #[must_use]
     pub(crate) fn want(&mut self, want: Want<W>) -> Option<W> {
-        let key = want.key;
-        match &self.places.entry(key).or_default().live {
+        let endpoint = want.endpoint;
+        match &self.places.entry(endpoint).or_default().live {
             Some(live) if live.host.is_closing() => {}
             Some(live) if live.host.identity() == want.identity => return Some(want.waker),
             Some(_) => {
-                if !self.contested.contains(&key) {
-                    self.contested.push(key);
+                if !self.contested.contains(&endpoint) {
+                    self.contested.push(endpoint);
                 }
             }
             None => {
-                if !self.is_wanted(key) {
-                    self.vacant.push_back(key);
+                if !self.is_wanted(endpoint) {
+                    self.vacant.push_back(endpoint);
                 }
             }
         }
-        self.waits.insert((want.identity, key));
-        self.wants.entry(key).or_default().push(want);
+        self.waits.insert((want.identity, endpoint));
+        self.wants.entry(endpoint).or_default().push(want);
         self.waiting += 1;
         None
     }
 
-    /// An identity is not served any more, or only at `keep`. Closes its other hosts and gives those back who wait for them.
+    /// An identity is not served any more, or only at `keep`. Closes its other hosts and gives those back who
+    /// wait for them.
     #[must_use]
     pub(crate) fn forget(&mut self, identity: u64, keep: Option<IpAddr>) -> Vec<W> {
         if let Some(hosts) = self.sandboxes.get(&identity) {
-            for key in hosts.clone() {
-                if Some(key.ip()) != keep {
-                    self.close(key);
+            for endpoint in hosts.clone() {
+                if Some(endpoint.ip()) != keep {
+                    self.close(endpoint);
                 }
             }
         }
-        let of_identity = (identity, Key::FIRST)..=(identity, Key::LAST);
-        let elsewhere = |(_, key): &&(u64, Key)| Some(key.ip()) != keep;
-        let keys: Vec<Key> = self.waits.range(of_identity).filter(elsewhere).map(|(_, key)| *key).collect();
-        keys.into_iter().flat_map(|key| self.take_from(key, |want| want.identity == identity)).collect()
+        let of_identity = (identity, Endpoint::FIRST)..=(identity, Endpoint::LAST);
+        let elsewhere = |(_, endpoint): &&(u64, Endpoint)| Some(endpoint.ip()) != keep;
+        let keys: Vec<Endpoint> =
+            self.waits.range(of_identity).filter(elsewhere).map(|(_, endpoint)| *endpoint).collect();
+        keys.into_iter()
+            .flat_map(|endpoint| self.take_from(endpoint, |want| want.identity == identity))
+            .collect()
     }
 
     /// The cluster ends: none of its hosts takes a new request.
@@ -283,50 +288,52 @@ impl<W> Book<W> {
         self.shards.len()
     }
 
-    /// Looks through the next so many shards in turn, and closes the hosts there that nobody has used for [`QUIET_SWEEPS`]
-    /// of its turns.
+    /// Looks through the next so many shards in turn, and closes the hosts there that nobody has used for
+    /// [`QUIET_SWEEPS`] of its turns.
     pub(crate) fn sweep(&mut self, shards: usize) {
         let idle = |host: &&Arc<Host>| !host.is_closing() && host.look() >= QUIET_SWEEPS;
-        let idle: Vec<Key> = self.shards.next_in_turn(shards).filter(idle).map(|host| host.key()).collect();
-        for key in idle {
-            self.close(key);
+        let idle: Vec<Endpoint> =
+            self.shards.next_in_turn(shards).filter(idle).map(|host| host.endpoint()).collect();
+        for endpoint in idle {
+            self.close(endpoint);
         }
     }
 
     /// Takes an address from an identity that has had it for its [`TENURE`], for the one that waits.
     pub(crate) fn take_turns(&mut self, now: Instant) {
-        for key in std::mem::take(&mut self.contested) {
-            let live = self.places.get(&key).and_then(|place| place.live.as_ref());
-            let Some(live) = live.filter(|live| !live.host.is_closing() && self.is_wanted(key)) else {
+        for endpoint in std::mem::take(&mut self.contested) {
+            let live = self.places.get(&endpoint).and_then(|place| place.live.as_ref());
+            let Some(live) = live.filter(|live| !live.host.is_closing() && self.is_wanted(endpoint)) else {
                 continue;
             };
             if self.moment(now).since(live.since) >= TENURE {
-                self.close(key);
+                self.close(endpoint);
             } else {
-                self.contested.push(key);
+                self.contested.push(endpoint);
             }
         }
     }
 
     /// Nothing listens on a port of an identity: its host goes unless somebody uses it.
-    pub(crate) fn give_up(&mut self, key: Key, identity: u64) {
-        let live = self.places.get(&key).and_then(|place| place.live.as_ref());
+    pub(crate) fn give_up(&mut self, endpoint: Endpoint, identity: u64) {
+        let live = self.places.get(&endpoint).and_then(|place| place.live.as_ref());
         if live.is_some_and(|live| live.host.identity() == identity && live.host.in_flight() == 0) {
-            self.close(key);
+            self.close(endpoint);
         }
     }
 
-    /// Closes hosts in the next so many shards that nobody uses and nobody has used since they were last looked at: as many as
-    /// are waited for, those that have been quiet the longest first.
+    /// Closes hosts in the next so many shards that nobody uses and nobody has used since they were last
+    /// looked at: as many as are waited for, those that have been quiet the longest first.
     pub(crate) fn evict(&mut self, shards: usize) {
         let idle = |host: &Arc<Host>| {
             let quiet = if host.is_closing() { 0 } else { host.look() };
-            (quiet > 0).then(|| (Reverse(quiet), host.key()))
+            (quiet > 0).then(|| (Reverse(quiet), host.endpoint()))
         };
-        let mut idle: Vec<(Reverse<u8>, Key)> = self.shards.next_in_turn(shards).filter_map(idle).collect();
+        let mut idle: Vec<(Reverse<u8>, Endpoint)> =
+            self.shards.next_in_turn(shards).filter_map(idle).collect();
         idle.sort_by_key(|(quiet, _)| *quiet);
-        for (_, key) in idle.into_iter().take(self.vacant.len()) {
-            self.close(key);
+        for (_, endpoint) in idle.into_iter().take(self.vacant.len()) {
+            self.close(endpoint);
         }
     }
 
@@ -334,8 +341,8 @@ impl<W> Book<W> {
     #[must_use]
     pub(crate) fn take_vacant(&mut self, most: usize) -> Vec<W> {
         let count = most.min(self.vacant.len());
-        let keys: Vec<Key> = self.vacant.drain(..count).collect();
-        keys.into_iter().flat_map(|key| self.take_from(key, |_| true)).collect()
+        let keys: Vec<Endpoint> = self.vacant.drain(..count).collect();
+        keys.into_iter().flat_map(|endpoint| self.take_from(endpoint, |_| true)).collect()
     }
 
     /// Those who have been waiting since before `limit`.
@@ -354,21 +361,21 @@ impl<W> Book<W> {
             Adds { shard, hosts: Vec::new(), over_the_cap: Vec::new(), over_the_share: Vec::new() };
         let mut left = std::mem::take(&mut self.vacant);
         while adds.hosts.len() < most
-            && let Some(key) = left.pop_front()
+            && let Some(endpoint) = left.pop_front()
         {
-            while let Some(First { identity, id, socket, opener }) = self.first_for_vacant(key) {
+            while let Some(First { identity, id, socket, opener }) = self.first_for_vacant(endpoint) {
                 let full = self.make_room(identity, opener);
                 if full.is_none() {
-                    self.sandboxes.entry(identity).or_insert_with(|| Vec::with_capacity(1)).push(key);
+                    self.sandboxes.entry(identity).or_insert_with(|| Vec::with_capacity(1)).push(endpoint);
                     let client = opener.map(|opener| opener.client);
-                    if let Some(place) = self.places.get_mut(&key) {
+                    if let Some(place) = self.places.get_mut(&endpoint) {
                         place.adding = Adding::For(client);
                     }
-                    adds.hosts.push(Add { key, identity, id, socket, client });
+                    adds.hosts.push(Add { endpoint, identity, id, socket, client });
                     break;
                 }
                 let of_client = full == Some(Full::Client);
-                let refused = self.take_from(key, |want| {
+                let refused = self.take_from(endpoint, |want| {
                     want.identity == identity && (!of_client || want.opener == opener)
                 });
                 let those = if of_client { &mut adds.over_the_share } else { &mut adds.over_the_cap };
@@ -384,42 +391,42 @@ impl<W> Book<W> {
     /// Envoy has taken a host. Gives those back who waited for it.
     #[must_use]
     pub(crate) fn added(&mut self, pointer: usize, host: Arc<Host>, shard: u32, now: Instant) -> Vec<W> {
-        let (key, identity) = (host.key(), host.identity());
+        let (endpoint, identity) = (host.endpoint(), host.identity());
         let since = self.moment(now);
-        let place = self.places.entry(key).or_default();
+        let place = self.places.entry(endpoint).or_default();
         place.adding = Adding::No;
         place.live = Some(Live { pointer, host: Arc::clone(&host), since, shard });
         self.live += 1;
         self.shards.entered(shard, host);
-        let woken = self.take_from(key, |want| want.identity == identity);
-        if self.is_wanted(key) {
-            self.contested.push(key);
+        let woken = self.take_from(endpoint, |want| want.identity == identity);
+        if self.is_wanted(endpoint) {
+            self.contested.push(endpoint);
         }
         woken
     }
 
     /// Envoy has not taken a host. Gives everybody back who waited for it.
     #[must_use]
-    pub(crate) fn refused(&mut self, key: Key, identity: u64) -> Vec<W> {
-        self.leave_sandbox(key, identity);
-        if let Some(place) = self.places.get_mut(&key) {
+    pub(crate) fn refused(&mut self, endpoint: Endpoint, identity: u64) -> Vec<W> {
+        self.leave_sandbox(endpoint, identity);
+        if let Some(place) = self.places.get_mut(&endpoint) {
             place.adding = Adding::No;
         }
-        self.take_from(key, |_| true)
+        self.take_from(endpoint, |_| true)
     }
 
     /// The hosts closed since this was last asked. They may be removed after a barrier.
     pub(crate) fn take_closed(&mut self) -> Vec<Closed> {
-        let closed = |key: Key| {
-            let live = self.places.get(&key)?.live.as_ref()?;
-            Some(Closed { key, pointer: live.pointer, shard: live.shard })
+        let closed = |endpoint: Endpoint| {
+            let live = self.places.get(&endpoint)?.live.as_ref()?;
+            Some(Closed { endpoint, pointer: live.pointer, shard: live.shard })
         };
         std::mem::take(&mut self.closed).into_iter().filter_map(closed).collect()
     }
 
     /// Whether somebody waits for this address.
-    pub(crate) fn is_wanted(&self, key: Key) -> bool {
-        self.wants.contains_key(&key)
+    pub(crate) fn is_wanted(&self, endpoint: Endpoint) -> bool {
+        self.wants.contains_key(&endpoint)
     }
 
     fn moment(&self, at: Instant) -> Moment {
@@ -428,43 +435,45 @@ impl<W> Book<W> {
     }
 
     /// Envoy has removed a host.
-    pub(crate) fn removed(&mut self, key: Key) {
-        let Some(place) = self.places.get_mut(&key) else { return };
+    pub(crate) fn removed(&mut self, endpoint: Endpoint) {
+        let Some(place) = self.places.get_mut(&endpoint) else { return };
         let Some(live) = place.live.take() else { return };
         self.live -= 1;
         self.shards.left(live.shard, &live.host);
-        self.leave_sandbox(key, live.host.identity());
-        if self.is_wanted(key) {
-            self.vacant.push_back(key);
+        self.leave_sandbox(endpoint, live.host.identity());
+        if self.is_wanted(endpoint) {
+            self.vacant.push_back(endpoint);
         } else {
-            self.places.remove(&key);
+            self.places.remove(&endpoint);
         }
     }
 
-    fn close(&mut self, key: Key) {
-        if let Some(live) = self.places.get(&key).and_then(|place| place.live.as_ref())
+    fn close(&mut self, endpoint: Endpoint) {
+        if let Some(live) = self.places.get(&endpoint).and_then(|place| place.live.as_ref())
             && !live.host.is_closing()
         {
             live.host.close();
-            self.closed.push(key);
+            self.closed.push(endpoint);
         }
     }
 
-    /// Why the identity may not have one more host, for this client. Closes one that nobody uses if that is what it takes.
+    /// Why the identity may not have one more host, for this client. Closes one that nobody uses if that is
+    /// what it takes.
     fn make_room(&mut self, identity: u64, opener: Option<Opener>) -> Option<Full> {
         let hosts = self.sandboxes.get(&identity)?;
-        let live = |key: &Key| self.places.get(key).and_then(|place| place.live.as_ref());
-        let open = |key: &&Key| live(key).is_none_or(|live| !live.host.is_closing());
+        let live = |endpoint: &Endpoint| self.places.get(endpoint).and_then(|place| place.live.as_ref());
+        let open = |endpoint: &&Endpoint| live(endpoint).is_none_or(|live| !live.host.is_closing());
         if let Some(Opener { client, percent }) = opener {
-            // Those that nobody uses make room, so that they are held by nobody. One that is being added, or was just
-            // added, is held by whoever waits for it: else all that are asked for at once would be for free.
+            // Those that nobody uses make room, so that they are held by nobody. One that is being added, or
+            // was just added, is held by whoever waits for it: else all that are asked for at once would be
+            // for free.
             let holds = |place: &Place| match &place.live {
                 Some(live) => {
                     live.host.opener() == Some(client) && !live.host.is_closing() && live.host.is_held()
                 }
                 None => place.adding == Adding::For(Some(client)),
             };
-            let held = hosts.iter().filter(|key| self.places.get(key).is_some_and(holds)).count();
+            let held = hosts.iter().filter(|endpoint| self.places.get(endpoint).is_some_and(holds)).count();
             let most = u32::try_from(self.max_ports).unwrap_or(u32::MAX);
             let share = share(most, percent);
             if share < most && held >= share as usize {
@@ -475,16 +484,17 @@ impl<W> Book<W> {
             return None;
         }
         // Of those not in use, the one that has been quiet the longest.
-        let unused =
-            |key: &&Key| live(key).is_some_and(|live| !live.host.is_closing() && live.host.in_flight() == 0);
+        let unused = |endpoint: &&Endpoint| {
+            live(endpoint).is_some_and(|live| !live.host.is_closing() && live.host.in_flight() == 0)
+        };
         let quietest = hosts
             .iter()
             .filter(unused)
-            .max_by_key(|key| live(key).map(|live| (live.host.quiet(), Reverse(live.since))))
+            .max_by_key(|endpoint| live(endpoint).map(|live| (live.host.quiet(), Reverse(live.since))))
             .copied();
         match quietest {
-            Some(key) => {
-                self.close(key);
+            Some(endpoint) => {
+                self.close(endpoint);
                 None
             }
             None => Some(Full::Sandbox),
@@ -492,16 +502,16 @@ impl<W> Book<W> {
     }
 
     /// Who is first in line for an address that nobody has.
-    fn first_for_vacant(&self, key: Key) -> Option<First> {
-        self.places.get(&key).filter(|place| place.live.is_none() && place.adding == Adding::No)?;
-        let want = self.wants.get(&key)?.first()?;
+    fn first_for_vacant(&self, endpoint: Endpoint) -> Option<First> {
+        self.places.get(&endpoint).filter(|place| place.live.is_none() && place.adding == Adding::No)?;
+        let want = self.wants.get(&endpoint)?.first()?;
         let Want { identity, opener, .. } = *want;
         Some(First { identity, id: Arc::clone(&want.id), socket: want.socket.clone(), opener })
     }
 
-    fn leave_sandbox(&mut self, key: Key, identity: u64) {
+    fn leave_sandbox(&mut self, endpoint: Endpoint, identity: u64) {
         if let Some(hosts) = self.sandboxes.get_mut(&identity) {
-            hosts.retain(|host| *host != key);
+            hosts.retain(|host| *host != endpoint);
             if hosts.is_empty() {
                 self.sandboxes.remove(&identity);
             }
@@ -509,8 +519,8 @@ impl<W> Book<W> {
     }
 
     /// Takes those who wait for one address and match; the place goes if nothing is left of it.
-    fn take_from(&mut self, key: Key, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
-        let wants = self.wants.remove(&key).unwrap_or_default();
+    fn take_from(&mut self, endpoint: Endpoint, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
+        let wants = self.wants.remove(&endpoint).unwrap_or_default();
         let (taken, kept): (Vec<_>, Vec<_>) = wants.into_iter().partition(matches);
         self.waiting -= taken.len();
         let mut last = None;
@@ -518,24 +528,24 @@ impl<W> Book<W> {
             if last.replace(want.identity) != Some(want.identity)
                 && !kept.iter().any(|other| other.identity == want.identity)
             {
-                self.waits.remove(&(want.identity, key));
+                self.waits.remove(&(want.identity, endpoint));
             }
         }
         if !kept.is_empty() {
-            self.wants.insert(key, kept);
+            self.wants.insert(endpoint, kept);
         } else if self
             .places
-            .get(&key)
+            .get(&endpoint)
             .is_some_and(|place| place.live.is_none() && place.adding == Adding::No)
         {
-            self.places.remove(&key);
+            self.places.remove(&endpoint);
         }
         taken.into_iter().map(|want| want.waker).collect()
     }
 
     /// Takes everybody who matches, wherever they wait. Looks only at places where somebody does.
     fn take_waiting(&mut self, matches: impl Fn(&Want<W>) -> bool) -> Vec<W> {
-        let busy: Vec<Key> = self.wants.keys().copied().collect();
-        busy.into_iter().flat_map(|key| self.take_from(key, &matches)).collect()
+        let busy: Vec<Endpoint> = self.wants.keys().copied().collect();
+        busy.into_iter().flat_map(|endpoint| self.take_from(endpoint, &matches)).collect()
     }
 }

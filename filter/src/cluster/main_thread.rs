@@ -1,15 +1,19 @@
-//! The main thread's side of one cluster: hears what is wanted and what has changed, and has Envoy add and remove hosts.
+//! The main thread's side of one cluster: it has Envoy add the hosts that are wanted and remove those that are not.
 //!
-//! Each run does, in this order: take in changes of the table and wants, at most so many of each; give up on those who waited too long; add what is
-//! wanted; begin a barrier for what was closed; remove what has passed one. Additions and removals are batches, because a
-//! change costs Envoy nearly as much as many; how long a batch is waited for is [`Pace`]'s to say. After a run that found
-//! work it rests: what comes meanwhile is found by the next run, which the clock begins.
+//! # One run
+//! 1. Answer the bell ([`Shared::begin`]).
+//! 2. Apply changes of the table, compare identities with the table where changes were missed, and receive the messages
+//!    of workers; at most [`MAX_PER_RUN`] of each. What is left is for the next run, so that Envoy's main thread does
+//!    other work in between.
+//! 3. Wake requests that were held too long, and close a few shards' unused hosts.
+//! 4. Add the hosts that are wanted, in batches: a change costs Envoy nearly as much as many. [`Pace`] says when.
+//! 5. Start a barrier for closed hosts, and remove those that have passed one.
+//! 6. Set the timer, then rest: work that arrives now is found by the run that the timer starts.
 //!
-//! One run does not take in more than [`MOST_TAKEN`] of anything: what is left is the next run's, and Envoy's main thread does its
-//! other work in between.
-//!
-//! Hosts that nobody uses are looked for a few shards at a time, so that they go a few at a time, and those of a shard
-//! together.
+//! # Why no update is lost
+//! The bell is answered before anything is read, so work that arrives during a run rings for another one. A message
+//! first makes its identity followed and then reads the table: a change before that read is seen by it, and a change
+//! after it passes [`change_filter`]. When the feed overflows, every followed identity is compared with the table.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -22,13 +26,13 @@ use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_
 use sandgate_config::Ending;
 use sandgate_routes::{Change, Changes, Moving, Notice, Route};
 
+use super::endpoint::Endpoint;
 use super::host::Host;
 use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE};
-use super::key::Key;
 use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
 use super::process::Process;
 use super::served_at;
-use super::shared::{Answer, Message, Shared, Waker};
+use super::shared::{Message, Shared, Waker, Wakeup};
 use super::streams::End;
 use super::ticker::{Ticker, decide_again};
 
@@ -39,18 +43,19 @@ const SWEEP_STEP: Duration = Duration::from_millis(250);
 /// When workers do not pass a barrier, because they are ending, their hosts go all the same.
 const BARRIER_LIMIT: Duration = Duration::from_secs(1);
 /// How many changes, wants and comparisons one run takes in, each: a few milliseconds at the most.
-const MOST_TAKEN: usize = 4096;
-/// How many shards are looked through for hosts that nobody uses when there is no room for more: some thousand hosts.
+const MAX_PER_RUN: usize = 4096;
+/// How many shards are looked through for hosts that nobody uses when there is no room for more: some
+/// thousand hosts.
 const EVICT_SHARDS: usize = 64;
 /// The metadata by which Envoy chooses a transport socket.
 const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
 
-/// Which changes of the table are told: those of sandboxes that have hosts, requests in flight or requests that wait. The
-/// others, which in a large fleet are nearly all, cost the main thread nothing.
+/// The filter of this process's subscription: accepts changes of identities that are followed, which have hosts,
+/// requests in flight or held requests. In a large fleet that is a small part of all changes.
 ///
-/// It is asked of every change, also of those that are then missed because too many wait: so this is where an identity that
-/// gets another ID is noted.
-pub(crate) fn cares(
+/// The writer calls it for every change, also for those that are missed because the queue is full. So the new ID of an
+/// identity is recorded here.
+pub(crate) fn change_filter(
     process: &Arc<Process>,
 ) -> impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static {
     let process = Arc::clone(process);
@@ -58,9 +63,9 @@ pub(crate) fn cares(
         if let Some(after) = after
             && before.map(Route::identity) != Some(after.identity())
         {
-            process.usages.called(after.identity(), after.id());
+            process.usages.set_id(after.identity(), after.id());
         }
-        before.is_some_and(|before| process.usages.is_minded(before.identity()))
+        before.is_some_and(|before| process.usages.is_followed(before.identity()))
     }
 }
 
@@ -111,9 +116,9 @@ impl MainThread {
     pub(crate) fn run(&mut self, envoy: &dyn EnvoyCluster) {
         let begun = Instant::now();
         self.shared.begin();
-        let taken = [self.take_changes(), self.compare_with_table(), self.take_messages()];
-        let (found, more) = (taken.iter().sum(), taken.contains(&MOST_TAKEN));
-        self.look_after_time(begun);
+        let taken = [self.receive_changes(), self.compare_with_table(), self.receive_messages()];
+        let (found, more) = (taken.iter().sum(), taken.contains(&MAX_PER_RUN));
+        self.run_timers(begun);
         self.add(envoy, begun);
         self.pass_barriers(envoy, begun);
         self.remove(envoy, begun);
@@ -121,7 +126,7 @@ impl MainThread {
         self.shared.set_next_add(self.pace.next_add());
         self.set_clock(begun);
         if more {
-            self.shared.tell_now();
+            self.shared.notify_now();
         } else {
             self.rest();
         }
@@ -133,62 +138,65 @@ impl MainThread {
     }
 
     /// Takes in what workers want and say, and says how much it was.
-    fn take_messages(&mut self) -> usize {
+    fn receive_messages(&mut self) -> usize {
         let max_wait = self.shared.config().max_wait;
         let mut taken = 0;
-        while taken < MOST_TAKEN
+        while taken < MAX_PER_RUN
             && let Ok(message) = self.messages.try_recv()
         {
             taken += 1;
             let mut want = match message {
                 Message::Want(want) => want,
-                Message::Refused { key, identity } => {
-                    self.book.give_up(key, identity);
+                Message::Refused { endpoint, identity } => {
+                    self.book.give_up(endpoint, identity);
                     continue;
                 }
             };
-            // First, so that what happens to the sandbox after the look at the table below is told.
-            want.waker.mind(self.shared.usages().of(want.identity, &want.id));
+            // Followed before the table is read below, so that a later change is received.
+            want.waker.follow(self.shared.usages().of(want.identity, &want.id));
             // Also for one that finds its host here each time and never on its worker.
             if want.since.elapsed() > max_wait {
-                want.waker.answer(Answer::TooLate);
+                want.waker.wake(Wakeup::TooLate);
                 continue;
             }
-            // The table may have changed since the request was decided, and that change may be behind us already.
-            if !self.serves(want.identity, &want.id, want.key) {
-                want.waker.answer(Answer::DecideAgain);
+            // The table may have changed since the request was decided, and that change may be behind us
+            // already.
+            if !self.serves(want.identity, &want.id, want.endpoint) {
+                want.waker.wake(Wakeup::DecideAgain);
                 continue;
             }
             // Whoever has the address without right loses it at once.
-            if let Some(owner) = self.book.owner(want.key)
+            if let Some(owner) = self.book.owner(want.endpoint)
                 && owner != want.identity
                 && let Ok(served) = self.served_now(owner)
-                && served.flatten() != Some(want.key.ip())
+                && served.flatten() != Some(want.endpoint.ip())
             {
                 decide_again(self.book.forget(owner, None));
             }
             if let Some(waker) = self.book.want(want) {
-                waker.answer(Answer::DecideAgain);
+                waker.wake(Wakeup::DecideAgain);
             }
         }
         taken
     }
 
     /// Whether the table has this identity running at this address.
-    fn serves(&self, identity: u64, id: &str, key: Key) -> bool {
+    fn serves(&self, identity: u64, id: &str, endpoint: Endpoint) -> bool {
         let table = self.shared.reader().pin();
-        table.get(id).is_some_and(|route| route.identity() == identity && served_at(route) == Some(key.ip()))
+        table
+            .get(id)
+            .is_some_and(|route| route.identity() == identity && served_at(route) == Some(endpoint.ip()))
     }
 
     /// Takes in what has changed, and says how much it was.
-    fn take_changes(&mut self) -> usize {
+    fn receive_changes(&mut self) -> usize {
         let mut taken = 0;
-        while taken < MOST_TAKEN
+        while taken < MAX_PER_RUN
             && let Some(notice) = self.changes.try_recv()
         {
             taken += 1;
             match notice {
-                Notice::Changed(change) => self.take_change(&change),
+                Notice::Changed(change) => self.apply_change(&change),
                 Notice::Lagged { missed } => {
                     envoy_log_info!("sandgate: {missed} changes missed, comparing all hosts with the table");
                     self.compare_again = true;
@@ -199,7 +207,7 @@ impl MainThread {
         taken
     }
 
-    fn take_change(&mut self, change: &Change) {
+    fn apply_change(&mut self, change: &Change) {
         let Some(before) = change.before() else { return };
         let was = served_at(before);
         let now = match change.identity_gone() {
@@ -216,7 +224,8 @@ impl MainThread {
         }
     }
 
-    /// An identity is served only at `keep` from now on: its hosts elsewhere are closed, and its requests there end or finish.
+    /// An identity is served only at `keep` from now on: its hosts elsewhere are closed, and its requests
+    /// there end or finish.
     fn forget(&mut self, identity: u64, keep: Option<IpAddr>, ending: Ending) {
         decide_again(self.book.forget(identity, keep));
         if ending == Ending::End {
@@ -224,8 +233,8 @@ impl MainThread {
         }
     }
 
-    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more. One that is just getting
-    /// another ID may be found by neither: it is to be looked for again.
+    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more. One
+    /// that is just getting another ID may be found by neither: it is to be looked for again.
     fn served_now(&self, identity: u64) -> Result<Option<Option<IpAddr>>, Moving> {
         self.shared.reader().settled(|table| {
             let id = self.shared.usages().id_of(identity)?;
@@ -233,19 +242,19 @@ impl MainThread {
         })
     }
 
-    /// Changes were missed: everybody whom somebody minds is held against the table, some now and the others later. Says how
-    /// many it were.
+    /// Changes were missed: everybody whom somebody minds is held against the table, some now and the others
+    /// later. Says how many it were.
     fn compare_with_table(&mut self) -> usize {
         if self.to_compare.is_empty() && std::mem::take(&mut self.compare_again) {
-            self.to_compare = self.shared.usages().minded().into();
+            self.to_compare = self.shared.usages().followed().into();
         }
         let (mut compared, mut moving) = (0, Vec::new());
-        while compared < MOST_TAKEN
+        while compared < MAX_PER_RUN
             && let Some(identity) = self.to_compare.pop_front()
         {
             compared += 1;
             // One that nobody minds any more has nothing that could be ended.
-            if !self.shared.usages().is_minded(identity) {
+            if !self.shared.usages().is_followed(identity) {
                 continue;
             }
             let config = self.shared.config();
@@ -258,15 +267,15 @@ impl MainThread {
         // The next run goes on, also where all are to be compared again.
         let more = self.compare_again || !moving.is_empty();
         self.to_compare.extend(moving);
-        if more { MOST_TAKEN } else { compared }
+        if more { MAX_PER_RUN } else { compared }
     }
 
-    fn look_after_time(&mut self, now: Instant) {
+    fn run_timers(&mut self, now: Instant) {
         if self.book.waiting() > 0
             && let Some(limit) = now.checked_sub(self.shared.config().max_wait)
         {
             for waker in self.book.expire(limit) {
-                waker.answer(Answer::TooLate);
+                waker.wake(Wakeup::TooLate);
             }
         }
         self.book.take_turns(now);
@@ -290,10 +299,10 @@ impl MainThread {
         let adds = self.book.take_adds(MOST_ADDED.min(room));
         let count = adds.hosts.len();
         for waker in adds.over_the_cap {
-            waker.answer(Answer::OverTheCap);
+            waker.wake(Wakeup::OverTheCap);
         }
         for waker in adds.over_the_share {
-            waker.answer(Answer::OverTheShare);
+            waker.wake(Wakeup::OverTheShare);
         }
         let (plain, tls): (Vec<Add>, Vec<Add>) =
             adds.hosts.into_iter().partition(|add| add.socket.tls.is_none());
@@ -304,8 +313,8 @@ impl MainThread {
         self.pace.added(now, now - begun, count, self.book.has_vacant());
     }
 
-    /// There are as many hosts as there may be. If some are about to go, those who wait are waited for; else some that nobody
-    /// uses are made to go; and if there are none, nobody waits in vain.
+    /// There are as many hosts as there may be. If some are about to go, those who wait are waited for; else
+    /// some that nobody uses are made to go; and if there are none, nobody waits in vain.
     fn add_nothing(&mut self, now: Instant) {
         self.pace.no_room(now);
         let going = |this: &Self| {
@@ -317,8 +326,8 @@ impl MainThread {
             self.book.evict(EVICT_SHARDS);
         }
         if !going(self) {
-            for waker in self.book.take_vacant(MOST_TAKEN) {
-                waker.answer(Answer::NoRoom);
+            for waker in self.book.take_vacant(MAX_PER_RUN) {
+                waker.wake(Wakeup::NoRoom);
             }
         }
     }
@@ -327,9 +336,10 @@ impl MainThread {
         if hosts.is_empty() {
             return;
         }
-        let addresses: Vec<String> = hosts.iter().map(|add| add.key.to_string()).collect();
+        let addresses: Vec<String> = hosts.iter().map(|add| add.endpoint.to_string()).collect();
         let weights = vec![1; hosts.len()];
-        // The name is what a TLS server is asked for; without one a short text keeps Envoy from making a long one.
+        // The name is what a TLS server is asked for; without one a short text keeps Envoy from making a long
+        // one.
         let name = |add: &Add| add.socket.server_name.clone().unwrap_or_else(|| "-".to_owned());
         let names: Vec<String> = hosts.iter().map(name).collect();
         let metadata = |add: &Add| {
@@ -365,19 +375,20 @@ impl MainThread {
         let mut woken = Vec::new();
         for (add, pointer) in hosts.iter().zip(pointers) {
             let Some(pointer) = pointer else {
-                for waker in self.book.refused(add.key, add.identity) {
-                    waker.answer(Answer::TooLate);
+                for waker in self.book.refused(add.endpoint, add.identity) {
+                    waker.wake(Wakeup::TooLate);
                 }
                 continue;
             };
             let usage = self.shared.usages().of(add.identity, &add.id);
-            let host = Arc::new(Host::new(add.key, add.identity, usage).opened_by(add.client));
+            let host = Arc::new(Host::new(add.endpoint, add.identity, usage).opened_by(add.client));
             self.shared.hosts_added(1);
             self.shared.published().publish(pointer, Arc::clone(&host));
             counts.added.fetch_add(1, Ordering::Relaxed);
             woken.extend(self.book.added(pointer, host, shard, now));
         }
-        // Their workers hear of the hosts first: Envoy told them before it returned, and each hears things in order.
+        // Their workers hear of the hosts first: Envoy told them before it returned, and each hears things in
+        // order.
         self.ticker.release(woken);
     }
 
@@ -400,8 +411,10 @@ impl MainThread {
 
     /// When what is removable may be removed, if anything is.
     fn next_remove(&self) -> Option<Instant> {
-        let wanted =
-            || self.book.waiting() > 0 && self.removable.iter().any(|closed| self.book.is_wanted(closed.key));
+        let wanted = || {
+            self.book.waiting() > 0
+                && self.removable.iter().any(|closed| self.book.is_wanted(closed.endpoint))
+        };
         (!self.removable.is_empty()).then(|| self.pace.next_remove(wanted()))
     }
 
@@ -420,7 +433,7 @@ impl MainThread {
             envoy_log_error!("sandgate: Envoy removed {removed} of {} hosts", hosts.len());
         }
         for closed in &hosts {
-            self.book.removed(closed.key);
+            self.book.removed(closed.endpoint);
         }
         let counts = &self.shared.counts;
         self.shared.hosts_removed(hosts.len());

@@ -1,23 +1,26 @@
 //! What the main thread has its workers do, and how far each of them has got.
 //!
-//! The main thread gives orders in *batches* with rising numbers and has Envoy call every worker with the number of each. A
-//! worker that is called has finished whatever it was doing: it has passed the *barrier* of that number. It carries out every
-//! batch that it has not carried out yet, up to that number.
+//! The main thread gives orders in *batches* with rising numbers and has Envoy call every worker with the
+//! number of each. A worker that is called has finished whatever it was doing: it has passed the *barrier* of
+//! that number. It carries out every batch that it has not carried out yet, up to that number.
 //!
 //! # Why no order is lost
 //! 1. A batch is kept until every worker has passed it, however late one is and however many batches follow.
-//! 2. A thread is a worker from when it first has a load balancer or is first called, of whichever cluster, until it ends. A
-//!    thread that has requests in flight is therefore known when a batch is given.
-//! 3. Each worker has its own place in the sequence, so that a batch that was given while it was late is carried out when it
-//!    is called next, and none is carried out twice.
-//! 4. What is on its way when a cluster is replaced goes with it. The cluster that follows compares everything that is in
-//!    flight with the table before it does anything else.
+//! 2. A thread is a worker from when it first has a load balancer or is first called, of whichever cluster,
+//!    until it ends. A thread that has requests in flight is therefore known when a batch is given.
+//! 3. Each worker has its own place in the sequence, so that a batch that was given while it was late is
+//!    carried out when it is called next, and none is carried out twice.
+//! 4. What is on its way when a cluster is replaced goes with it. The cluster that follows compares
+//!    everything that is in flight with the table before it does anything else.
 //!
-//! None of this is on the way of a request: a worker takes the lock when it is called, the main thread when it runs.
+//! None of this is on the way of a request: a worker takes the lock when it is called, the main thread when
+//! it runs.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::process::Process;
 use super::streams::End;
@@ -35,12 +38,8 @@ impl Workers {
     pub(crate) fn join(&self) -> Member {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = WorkerId(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.lock().push(id);
+        self.0.lock().push(id);
         Member { id, workers: self.clone() }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<WorkerId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -64,7 +63,7 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.workers.lock().retain(|known| *known != self.id);
+        self.workers.0.lock().retain(|known| *known != self.id);
     }
 }
 
@@ -115,13 +114,9 @@ impl Orders {
         Self { workers: workers.clone(), state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Main thread: gives a batch and says its number, with which every worker is to be called.
     pub(crate) fn give(&self, ends: Vec<End>) -> u64 {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.newest += 1;
         let number = state.newest;
         state.open.push_back((number, ends.into()));
@@ -130,15 +125,15 @@ impl Orders {
 
     /// Main thread: whether every worker has passed the newest barrier.
     pub(crate) fn all_passed(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let newest = state.newest;
-        let workers = self.workers.lock();
+        let workers = self.workers.0.lock();
         state.settle(&workers) >= newest
     }
 
     /// A worker was called with this number: what it has to do.
     pub(crate) fn take(&self, worker: WorkerId, number: u64) -> Vec<Arc<[End]>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let passed = state.passed_by(worker);
         let due = |batch: &&(u64, Arc<[End]>)| (passed + 1..=number).contains(&batch.0);
         state.open.iter().filter(due).map(|(_, ends)| Arc::clone(ends)).collect()
@@ -146,13 +141,13 @@ impl Orders {
 
     /// The worker has done it. Whether it was the last one to pass the newest barrier.
     pub(crate) fn done(&self, worker: WorkerId, number: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match state.passed.iter_mut().find(|(known, _)| *known == worker) {
             Some((_, passed)) => *passed = number.max(*passed),
             None => state.passed.push((worker, number)),
         }
         let newest = state.newest;
-        let workers = self.workers.lock();
+        let workers = self.workers.0.lock();
         number == newest && state.settle(&workers) >= newest
     }
 }
@@ -186,7 +181,7 @@ mod tests {
         assert_eq!(identities(&orders, &late, 3), [2, 3], "a call that was left out");
         assert!(orders.done(late.id(), 3) && orders.all_passed());
         assert!(identities(&orders, &late, 3).is_empty(), "nothing is carried out twice");
-        assert!(orders.lock().open.is_empty(), "what all have passed is forgotten");
+        assert!(orders.state.lock().open.is_empty(), "what all have passed is forgotten");
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! What Envoy 1.40 was measured to take for a change, with 100,000 hosts live in priorities of 128:
 //! * an addition: 0.13 ms a batch, 4 µs a host;
-//! * a removal: 2.3 ms a batch, because it copies every host of the cluster; 35 µs a priority that loses one, 5 µs a host.
+//! * a removal: 2.3 ms a batch, because it copies every host of the cluster; 35 µs a priority that loses one,
+//!   5 µs a host.
 //!
-//! So both are done in batches, and a batch is worth waiting for. Alone, a change is made at once. The more there are, the
-//! longer the next batch waits, within bounds: an addition holds a request up, and a removal has to close the connections of
-//! a sandbox that is gone within a tenth of a second. How long a batch of removals is waited for depends on the hosts that
-//! are live, for that is what makes a small one dear. A backlog, which a longer wait would not make cheaper, is worked off
-//! batch by batch with only as much rest between as lets others have the thread.
+//! So both are done in batches, and a batch is worth waiting for. Alone, a change is made at once. The more
+//! there are, the longer the next batch waits, within bounds: an addition holds a request up, and a removal
+//! has to close the connections of a sandbox that is gone within a tenth of a second. How long a batch of
+//! removals is waited for depends on the hosts that are live, for that is what makes a small one dear. A
+//! backlog, which a longer wait would not make cheaper, is worked off batch by batch with only as much rest
+//! between as lets others have the thread.
 
 use std::time::{Duration, Instant};
 
@@ -19,10 +21,11 @@ pub(crate) const MOST_REMOVED: usize = 1024;
 
 /// A batch of additions is followed by this much rest for each host.
 const EACH: Duration = Duration::from_millis(1);
-/// A look for work by this much for each piece that was found: from some thousand a second on looks become fewer.
+/// A look for work by this much for each piece that was found: from some thousand a second on looks become
+/// fewer.
 const EACH_FOUND: Duration = Duration::from_micros(300);
-/// Mostly by the number of hosts: those that come one by one, as fast as one client asks for new sandboxes, wait for hardly
-/// anything, and from a thousand a second on batches grow.
+/// Mostly by the number of hosts: those that come one by one, as fast as one client asks for new sandboxes,
+/// wait for hardly anything, and from a thousand a second on batches grow.
 const ADD: Pause = Pause { factor: 4, most: Duration::from_millis(8) };
 const ADD_BACKLOG: Pause = Pause { factor: 10, most: Duration::from_millis(5) };
 /// A batch of removals waits for this long for each live host: twenty times what it takes for it.
@@ -115,7 +118,8 @@ mod tests {
     const MICROS: Duration = Duration::from_micros(1);
     const MILLIS: Duration = Duration::from_millis(1);
 
-    /// How long additions at this rate (a millisecond) wait for one another in the end, if a batch takes as long as it was measured to.
+    /// How long additions at this rate (a millisecond) wait for one another in the end, if a batch takes as
+    /// long as it was measured to.
     fn settled(rate: f64) -> Duration {
         let now = Instant::now();
         let mut pace = Pace::new(now);
@@ -166,7 +170,8 @@ mod tests {
 
     #[test]
     fn a_removal_with_all_its_waits_leaves_time_to_close_connections_within_a_tenth_of_a_second() {
-        // The change is found after a rest, the host waits for its batch, and that batch takes a while itself.
+        // The change is found after a rest, the host waits for its batch, and that batch takes a while
+        // itself.
         assert!(REST + REMOVE_MOST + 20 * MILLIS < 100 * MILLIS);
     }
 

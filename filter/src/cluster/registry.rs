@@ -1,8 +1,9 @@
 //! The clusters of the process, for the status page.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::shared::Shared;
@@ -10,14 +11,14 @@ use super::shared::Shared;
 static CLUSTERS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 pub(super) fn register(shared: &Arc<Shared>) {
-    let mut clusters = CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut clusters = CLUSTERS.lock();
     clusters.retain(|cluster| cluster.strong_count() > 0);
     clusters.push(Arc::downgrade(shared));
 }
 
 /// What every cluster has and has done.
 pub(crate) fn status() -> Value {
-    let clusters = CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let clusters = CLUSTERS.lock();
     let status = |shared: Arc<Shared>| {
         let counts = &shared.counts;
         let number = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! How fast requests that were held go on.
 //!
-//! Those whose hosts were added in one batch could all go on at once, and their worker would serve nobody else until each of
-//! them has opened its connection, and again when their answers come together. So a few go on at a time, with room between
-//! for others. Where many are ready more of them go at a time: the last one waits for some [`SHARE`] turns longer than it
-//! would have had to, whatever their number.
+//! Those whose hosts were added in one batch could all go on at once, and their worker would serve nobody
+//! else until each of them has opened its connection, and again when their answers come together. So a few go
+//! on at a time, with room between for others. Where many are ready more of them go at a time: the last one
+//! waits for some [`SHARE`] turns longer than it would have had to, whatever their number.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! What one cluster's main thread and workers share.
 //!
-//! Workers send wants and the barrier's answers to the main thread, and read whose a host is. None of it waits: the inbox
-//! is a queue, orders are taken at a barrier ([`Orders`]), the rest are atomics.
+//! Workers send wants and the barrier's answers to the main thread, and read whose a host is. None of it
+//! waits: the inbox is a queue, orders are taken at a barrier ([`Orders`]), the rest are atomics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,9 +13,9 @@ use sandgate_config::ClusterConfig;
 use sandgate_routes::RouteReader;
 
 use super::bell::Bell;
+use super::endpoint::Endpoint;
 use super::host::Published;
 use super::hosts::Want;
-use super::key::Key;
 use super::orders::{self, Orders, WorkerId};
 use super::process::Process;
 use super::streams::{self, End};
@@ -24,10 +24,10 @@ use super::usage::{Usage, Usages};
 /// The one event of the main thread: there is something to do.
 pub(crate) const WORK: u64 = 1;
 
-/// What a request that waits is told.
+/// Why a held request is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Answer {
+pub(crate) enum Wakeup {
     /// Something has changed: decide again.
     DecideAgain = 1,
     /// The sandbox has as many ports as it may.
@@ -40,7 +40,7 @@ pub(crate) enum Answer {
     NoRoom = 5,
 }
 
-impl Answer {
+impl Wakeup {
     pub(crate) fn from_event(event: u64) -> Option<Self> {
         [Self::DecideAgain, Self::OverTheCap, Self::TooLate, Self::OverTheShare, Self::NoRoom]
             .into_iter()
@@ -48,28 +48,28 @@ impl Answer {
     }
 }
 
-/// The way back to a request that waits. It is answered once; one that is dropped is told to decide again, because a
-/// request must not wait for nobody.
+/// The way back to a request that waits. It is answered once; one that is dropped is told to decide again,
+/// because a request must not wait for nobody.
 pub(crate) struct Waker {
     scheduler: Option<Box<dyn EnvoyHttpFilterScheduler>>,
-    /// Held so that changes of the sandbox are told while the request waits.
-    minded: Option<Arc<Usage>>,
+    /// Keeps the identity followed while the request is held.
+    followed: Option<Arc<Usage>>,
     _held: Held,
 }
 
 impl Waker {
     pub(crate) fn new(scheduler: Box<dyn EnvoyHttpFilterScheduler>, held: Held) -> Self {
-        Self { scheduler: Some(scheduler), minded: None, _held: held }
+        Self { scheduler: Some(scheduler), followed: None, _held: held }
     }
 
-    /// The request minds what becomes of the sandbox that has this usage.
-    pub(crate) fn mind(&mut self, usage: Arc<Usage>) {
-        self.minded = Some(usage);
+    /// Follows the identity of this usage for as long as the request is held.
+    pub(crate) fn follow(&mut self, usage: Arc<Usage>) {
+        self.followed = Some(usage);
     }
 
-    pub(crate) fn answer(mut self, answer: Answer) {
+    pub(crate) fn wake(mut self, wakeup: Wakeup) {
         if let Some(scheduler) = self.scheduler.take() {
-            scheduler.commit(answer as u64);
+            scheduler.commit(wakeup as u64);
         }
     }
 }
@@ -77,7 +77,7 @@ impl Waker {
 impl Drop for Waker {
     fn drop(&mut self) {
         if let Some(scheduler) = self.scheduler.take() {
-            scheduler.commit(Answer::DecideAgain as u64);
+            scheduler.commit(Wakeup::DecideAgain as u64);
         }
     }
 }
@@ -96,7 +96,7 @@ pub(crate) enum Message {
     /// A request waits for its host.
     Want(Want<Waker>),
     /// Nothing listens on this port of this identity, and no request is in flight there.
-    Refused { key: Key, identity: u64 },
+    Refused { endpoint: Endpoint, identity: u64 },
 }
 
 /// Numbers about a cluster, for people.
@@ -184,20 +184,20 @@ impl Shared {
     pub(crate) fn set_scheduler(&self, scheduler: Box<dyn EnvoyClusterScheduler>) {
         // Set once, in `on_init`, which Envoy calls once.
         let _ = self.scheduler.set(scheduler);
-        // Who rang before there was a way to call is heard now.
+        // A ring before the scheduler was set could schedule nothing, so a run is scheduled now.
         self.bell.answer();
-        self.tell_now();
+        self.notify_now();
     }
 
-    /// From any thread: has the main thread look at what there is to do, soon, or after its rest.
-    pub(crate) fn tell(&self) {
+    /// From any thread: schedules a run of the main thread, soon or after its rest.
+    pub(crate) fn notify(&self) {
         if self.bell.ring() {
             self.call();
         }
     }
 
     /// The same, without waiting for the end of a rest.
-    pub(crate) fn tell_now(&self) {
+    pub(crate) fn notify_now(&self) {
         if self.bell.ring_now() {
             self.call();
         }
@@ -211,17 +211,17 @@ impl Shared {
         }
     }
 
-    /// The main thread begins: whatever is told from here on is told anew.
+    /// The main thread begins a run: a notification from here on schedules another.
     pub(crate) fn begin(&self) {
         self.bell.answer();
     }
 
-    /// The main thread has set its clock, and until then need not be told of anything.
+    /// The main thread has set its timer and needs no notification before it.
     pub(crate) fn rest(&self) {
         self.bell.rest();
     }
 
-    /// Nothing is told any more.
+    /// Ends notifications.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -233,9 +233,9 @@ impl Shared {
     }
 
     /// Nothing listens on this port of this identity: its host may go.
-    pub(crate) fn refused(&self, key: Key, identity: u64) {
-        let _ = self.inbox.send(Message::Refused { key, identity });
-        self.tell();
+    pub(crate) fn refused(&self, endpoint: Endpoint, identity: u64) {
+        let _ = self.inbox.send(Message::Refused { endpoint, identity });
+        self.notify();
     }
 
     /// Main thread: how many hosts there may be more, and that there are more or fewer.
@@ -257,9 +257,9 @@ impl Shared {
         let _ = self.inbox.send(Message::Want(want));
         // Where its host could be added at once it does not wait for the end of a rest.
         if self.age(Instant::now()) >= self.next_add.load(Ordering::Relaxed) {
-            self.tell_now();
+            self.notify_now();
         } else {
-            self.tell();
+            self.notify();
         }
     }
 
@@ -307,7 +307,7 @@ impl Shared {
             self.counts.ended.fetch_add(streams::end(&ends), Ordering::Relaxed);
         }
         if self.orders.done(worker, number) {
-            self.tell_now();
+            self.notify_now();
         }
     }
 }
@@ -339,7 +339,7 @@ mod tests {
 
     fn want(shared: &Shared) -> Want<Waker> {
         Want {
-            key: Key::new([10, 0, 0, 1].into(), 80),
+            endpoint: Endpoint::new([10, 0, 0, 1].into(), 80),
             identity: 1,
             id: "one".into(),
             socket: Socket::default(),
@@ -364,7 +364,7 @@ mod tests {
             let before = std::mem::replace(&mut seen, calls.0.load(Ordering::Relaxed));
             seen - before
         };
-        assert_eq!(called(&shared, &Shared::tell), 0, "a change of the table can wait");
+        assert_eq!(called(&shared, &Shared::notify), 0, "a change of the table can wait");
         assert_eq!(called(&shared, &|shared| shared.want(want(shared))), 1);
         shared.set_next_add(Instant::now() + Duration::from_secs(3600));
         assert_eq!(called(&shared, &|shared| shared.want(want(shared))), 0);

@@ -1,15 +1,17 @@
 //! The requests in flight on one worker, so that a sandbox's can be ended with it.
 //!
-//! A request is entered when it is let through to its host and taken out when Envoy says the stream is complete (the
-//! filter itself is dropped later, when Envoy gets round to it). What the rest of the module holds is a [`Token`], which
-//! finds the entry again and never another's: a place that is used again has another generation.
+//! A request is entered when it is let through to its host and taken out when Envoy says the stream is
+//! complete (the filter itself is dropped later, when Envoy gets round to it). What the rest of the module
+//! holds is a [`Token`], which finds the entry again and never another's: a place that is used again has
+//! another generation.
 //!
-//! An entry holds a way back to its filter ([`EnvoyHttpFilterScheduler`]), because only the filter's own hook can answer
-//! its request. Everything here belongs to one worker thread: no locks, no atomics but the counters shared with others.
+//! An entry holds a way back to its filter ([`EnvoyHttpFilterScheduler`]), because only the filter's own hook
+//! can answer its request. Everything here belongs to one worker thread: no locks, no atomics but the
+//! counters shared with others.
 //!
-//! The requests of one identity are found without looking at the others: entries are chained by the low bits of the identity,
-//! which are as good as random, being numbers in a row, and there are as many chains as entries. Entering and leaving touch
-//! the neighbours in the chain and allocate nothing.
+//! The requests of one identity are found without looking at the others: entries are chained by the low bits
+//! of the identity, which are as good as random, being numbers in a row, and there are as many chains as
+//! entries. Entering and leaving touch the neighbours in the chain and allocate nothing.
 
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -17,8 +19,8 @@ use std::sync::Arc;
 
 use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 
+use super::endpoint::Endpoint;
 use super::host::Host;
-use super::key::Key;
 use super::local::Pick;
 use super::usage::Entered;
 use super::worker;
@@ -87,7 +89,7 @@ impl Token {
 /// Where a request is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    pub(crate) key: Key,
+    pub(crate) endpoint: Endpoint,
     pub(crate) identity: u64,
     /// Where it was found; `None` if that host has been removed since.
     pub(crate) pick: Option<Pick>,
@@ -135,8 +137,8 @@ pub(crate) fn end(ends: &[End]) -> u64 {
 
 /// Whose requests are to end: an identity's, all of them or all but those at one address.
 ///
-/// It is about the hosts there were when the order was given. When a late worker is told, the identity may be served again
-/// where it was: its new requests are on newer hosts, and go on.
+/// It is about the hosts there were when the order was given. When a late worker is told, the identity may be
+/// served again where it was: its new requests are on newer hosts, and go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     identity: u64,
@@ -157,7 +159,9 @@ impl End {
     }
 
     fn concerns(self, host: &Host) -> bool {
-        host.identity() == self.identity && Some(host.key().ip()) != self.keep && host.number() <= self.newest
+        host.identity() == self.identity
+            && Some(host.endpoint().ip()) != self.keep
+            && host.number() <= self.newest
     }
 }
 
@@ -215,9 +219,9 @@ impl Streams {
     pub(crate) fn target(&mut self, token: Token) -> Option<Target> {
         let stream = self.get(token)?;
         let again = std::mem::replace(&mut stream.tried, true);
-        let (key, identity) = (stream.host.key(), stream.host.identity());
+        let (endpoint, identity) = (stream.host.endpoint(), stream.host.identity());
         let pick = (!stream.host.is_removed()).then_some(stream.pick);
-        Some(Target { key, identity, pick, again })
+        Some(Target { endpoint, identity, pick, again })
     }
 
     pub(crate) fn end(&mut self, ends: &[End]) -> u64 {
@@ -307,7 +311,7 @@ mod tests {
     }
 
     fn host(identity: u64, last: u8) -> Arc<Host> {
-        Arc::new(Host::new(Key::new([127, 0, 0, last].into(), 80), identity, Arc::new(Usage::default())))
+        Arc::new(Host::new(Endpoint::new([127, 0, 0, last].into(), 80), identity, Arc::new(Usage::default())))
     }
 
     #[test]

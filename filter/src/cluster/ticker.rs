@@ -1,15 +1,18 @@
 //! A clock for the main thread: Envoy gives a cluster no timer there.
 //!
-//! One thread, asleep until the next time it was asked for. It is started by the first request for a tick, so that a
-//! config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns. It also lets the requests
-//! go on that were held and take turns ([`Release`]), which the main thread need not be woken for.
+//! One thread, asleep until the next time it was asked for. It is started by the first request for a tick, so
+//! that a config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns. It
+//! also lets the requests go on that were held and take turns ([`Release`]), which the main thread need not
+//! be woken for.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
 use super::release::Release;
-use super::shared::{Answer, Shared, Waker};
+use super::shared::{Shared, Waker, Wakeup};
 
 #[derive(Default)]
 struct State {
@@ -32,12 +35,6 @@ struct Inner {
     changed: Condvar,
 }
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 pub(crate) struct Ticker {
     shared: Weak<Shared>,
     inner: Arc<Inner>,
@@ -51,7 +48,7 @@ impl Ticker {
 
     /// Has the main thread told at `due`, or earlier.
     pub(crate) fn at(&mut self, due: Instant) {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         if state.stopped || state.due.is_some_and(|known| known <= due) {
             return;
         }
@@ -66,7 +63,7 @@ impl Ticker {
             return;
         }
         let workers = self.shared.upgrade().map_or(1, |shared| shared.workers());
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         state.release.add(wakers);
         let first = state.release.take(Instant::now(), workers);
         let more = state.release.due().is_some() && !state.stopped;
@@ -92,7 +89,7 @@ impl Ticker {
     }
 
     pub(crate) fn stop(&mut self) {
-        let mut state = self.inner.lock();
+        let mut state = self.inner.state.lock();
         state.stopped = true;
         let held = state.release.take_all();
         drop(state);
@@ -112,32 +109,31 @@ impl Drop for Ticker {
 }
 
 fn run(shared: &Weak<Shared>, inner: &Inner) {
-    let mut state = inner.lock();
+    let mut state = inner.state.lock();
     while !state.stopped {
         let now = Instant::now();
-        state = match state.next() {
+        match state.next() {
             Some(next) if next <= now => {
-                let tell = state.due.take_if(|due| *due <= now).is_some();
+                let due = state.due.take_if(|due| *due <= now).is_some();
                 let Some(shared) = shared.upgrade() else { return };
                 let released = state.release.take(now, shared.workers());
-                drop(state);
-                decide_again(released);
-                if tell {
-                    shared.tell_now();
-                }
-                inner.lock()
+                MutexGuard::unlocked(&mut state, || {
+                    decide_again(released);
+                    if due {
+                        shared.notify_now();
+                    }
+                });
             }
-            Some(next) => {
-                inner.changed.wait_timeout(state, next - now).unwrap_or_else(PoisonError::into_inner).0
-            }
-            None => inner.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-        };
+            // The loop checks again after a timeout and after a notification.
+            Some(next) => drop(inner.changed.wait_for(&mut state, next - now)),
+            None => inner.changed.wait(&mut state),
+        }
     }
 }
 
 /// Has these requests decide again.
 pub(crate) fn decide_again(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
-        waker.answer(Answer::DecideAgain);
+        waker.wake(Wakeup::DecideAgain);
     }
 }

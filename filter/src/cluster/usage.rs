@@ -1,10 +1,12 @@
-//! What each sandbox has in use, by which the route table's writer learns whether anybody minds what becomes of it.
+//! What each sandbox has in use, by which the route table's writer learns whether anybody minds what becomes
+//! of it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use foldhash::fast::FixedState;
+use parking_lot::Mutex;
 
 use super::client::{Client, Limits, Shares};
 
@@ -42,12 +44,8 @@ impl Usage {
         Self { id: Mutex::new(id.into()), ..Self::default() }
     }
 
-    fn id(&self) -> MutexGuard<'_, Arc<str>> {
-        self.id.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a request, and the connection it needs for itself if `alone`. Whose it is, is asked only where the sandbox has so
-    /// much in use that it matters.
+    /// Counts a request, and the connection it needs for itself if `alone`. Whose it is, is asked only where
+    /// the sandbox has so much in use that it matters.
     pub(crate) fn enter(
         &self,
         alone: bool,
@@ -94,32 +92,29 @@ impl Usage {
 
 /// The usage of every identity that somebody minds.
 ///
-/// An identity is minded while it has a host in some cluster, a request that waits for one, or a request in flight: while its
-/// usage is held.
+/// An identity is minded while it has a host in some cluster, a request that waits for one, or a request in
+/// flight: while its usage is held.
 #[derive(Debug, Default)]
 pub(crate) struct Usages {
     /// Its keys are numbers of our own making.
     usages: Mutex<HashMap<u64, Weak<Usage>, FixedState>>,
-    /// The highest identity that has ever been minded. Identities are numbered upwards: a new one is above it.
+    /// The highest identity that has ever been minded. Identities are numbered upwards: a new one is above
+    /// it.
     highest: AtomicU64,
 }
 
 impl Usages {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Usage>, FixedState>> {
-        self.usages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(&self, identity: u64) -> Option<Arc<Usage>> {
-        self.lock().get(&identity).and_then(Weak::upgrade)
+        self.usages.lock().get(&identity).and_then(Weak::upgrade)
     }
 
     /// The usage of an identity, which is minded for as long as it is held. `id` is what the table calls it.
     ///
-    /// Who has just taken it and then finds the identity served in the table is told of whatever happens to it later: the one
-    /// who changes the table asks [`Self::is_minded`] after the change.
+    /// Who has just taken it and then finds the identity served in the table is told of whatever happens to
+    /// it later: the one who changes the table asks [`Self::is_followed`] after the change.
     pub(crate) fn of(&self, identity: u64, id: &str) -> Arc<Usage> {
         self.highest.fetch_max(identity, Ordering::AcqRel);
-        let mut usages = self.lock();
+        let mut usages = self.usages.lock();
         if let Some(usage) = usages.get(&identity).and_then(Weak::upgrade) {
             return usage;
         }
@@ -133,30 +128,30 @@ impl Usages {
     }
 
     /// Whether anybody minds what becomes of an identity.
-    pub(crate) fn is_minded(&self, identity: u64) -> bool {
+    pub(crate) fn is_followed(&self, identity: u64) -> bool {
         self.get(identity).is_some()
     }
 
     /// The table calls an identity so from now on. Does nothing if nobody minds it.
-    pub(crate) fn called(&self, identity: u64, id: &str) {
+    pub(crate) fn set_id(&self, identity: u64, id: &str) {
         // Nearly every identity that appears is new, and costs no look.
         if identity <= self.highest.load(Ordering::Acquire)
             && let Some(usage) = self.get(identity)
         {
-            *usage.id() = id.into();
+            *usage.id.lock() = id.into();
         }
     }
 
     /// What the table calls an identity that is minded, or called it last.
     pub(crate) fn id_of(&self, identity: u64) -> Option<Arc<str>> {
-        self.get(identity).map(|usage| Arc::clone(&usage.id()))
+        self.get(identity).map(|usage| Arc::clone(&usage.id.lock()))
     }
 
     /// Everybody who is minded.
-    pub(crate) fn minded(&self) -> Vec<u64> {
-        let usages = self.lock();
-        let minded = usages.iter().filter(|(_, usage)| usage.strong_count() > 0);
-        minded.map(|(identity, _)| *identity).collect()
+    pub(crate) fn followed(&self) -> Vec<u64> {
+        let usages = self.usages.lock();
+        let followed = usages.iter().filter(|(_, usage)| usage.strong_count() > 0);
+        followed.map(|(identity, _)| *identity).collect()
     }
 }
 
@@ -190,19 +185,19 @@ mod tests {
         for identity in 3..10_000 {
             usages.of(identity, "id");
         }
-        assert!(usages.lock().len() < 100, "{} usages that nobody has", usages.lock().len());
+        assert!(usages.usages.lock().len() < 100, "{} usages that nobody has", usages.usages.lock().len());
     }
 
     #[test]
     fn an_identity_that_is_minded_is_known_by_the_id_it_has_now() {
         let usages = Usages::default();
         let held = usages.of(7, "before");
-        usages.called(7, "after");
-        usages.called(8, "nobody");
+        usages.set_id(7, "after");
+        usages.set_id(8, "nobody");
         assert_eq!(usages.id_of(7).as_deref(), Some("after"));
-        assert_eq!((usages.minded(), usages.is_minded(8)), (vec![7], false));
+        assert_eq!((usages.followed(), usages.is_followed(8)), (vec![7], false));
         drop(held);
-        usages.called(7, "again");
-        assert_eq!((usages.id_of(7), usages.minded()), (None, vec![]));
+        usages.set_id(7, "again");
+        assert_eq!((usages.id_of(7), usages.followed()), (None, vec![]));
     }
 }

@@ -1,8 +1,9 @@
 //! What one worker knows of the module's clusters.
 //!
-//! Each of Envoy's threads makes a load balancer for each cluster; it registers here, in the thread's own storage, so that
-//! the HTTP filter of a request on the same thread finds the hosts that the load balancer will pick from. A cluster that is
-//! replaced while it serves has two load balancers for a moment: the newer one of a name is the one Envoy uses.
+//! Each of Envoy's threads makes a load balancer for each cluster; it registers here, in the thread's own
+//! storage, so that the HTTP filter of a request on the same thread finds the hosts that the load balancer
+//! will pick from. A cluster that is replaced while it serves has two load balancers for a moment: the newer
+//! one of a name is the one Envoy uses.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -13,16 +14,16 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     HostSelectionResult,
 };
 
+use super::endpoint::Endpoint;
 use super::host::Host;
-use super::key::Key;
 use super::local::{LocalHosts, Pick};
 use super::orders;
 use super::served_at;
 use super::shared::Shared;
 use super::streams::{self, Target, Token};
 
-/// Where the filter leaves a request's [`Token`] for the load balancer: filter state belongs to the request, so that no
-/// other request can read it, also when a host is picked much later, for a retry.
+/// Where the filter leaves a request's [`Token`] for the load balancer: filter state belongs to the request,
+/// so that no other request can read it, also when a host is picked much later, for a retry.
 pub(crate) const TARGET: &[u8] = b"sandgate.target";
 /// What the sandbox is called, on every request that is let through.
 pub(crate) const SANDBOX_ID: &str = "x-sandbox-id";
@@ -38,8 +39,8 @@ struct Registered {
 
 /// What the filter finds for a request.
 pub(crate) enum Found {
-    /// A host that takes it, how the load balancer finds it again, and whether the request needs a connection to itself
-    /// there.
+    /// A host that takes it, how the load balancer finds it again, and whether the request needs a connection
+    /// to itself there.
     Host { host: Arc<Host>, pick: Pick, alone: bool },
     /// The cluster has none yet: the request has to wait for it.
     Missing(Arc<Shared>),
@@ -48,12 +49,12 @@ pub(crate) enum Found {
 }
 
 /// Looks for an identity's host in the cluster of this name.
-pub(crate) fn find(cluster: &[u8], key: Key, identity: u64) -> Found {
+pub(crate) fn find(cluster: &[u8], endpoint: Endpoint, identity: u64) -> Found {
     CLUSTERS.with_borrow_mut(|clusters| {
         let Some(cluster) = clusters.iter_mut().rev().find(|known| known.shared.name() == cluster) else {
             return Found::NoCluster;
         };
-        match cluster.hosts.find(key, identity, cluster.shared.published()) {
+        match cluster.hosts.find(endpoint, identity, cluster.shared.published()) {
             Some((host, pick)) => {
                 let alone = !cluster.shared.config().shares_connections;
                 Found::Host { host: Arc::clone(host), pick, alone }
@@ -63,13 +64,14 @@ pub(crate) fn find(cluster: &[u8], key: Key, identity: u64) -> Found {
     })
 }
 
-/// Nothing listens on the port that a host is for: it is given up. Its cluster may have been replaced meanwhile.
+/// Nothing listens on the port that a host is for: it is given up. Its cluster may have been replaced
+/// meanwhile.
 pub(super) fn refused(pick: Pick, host: &Host) {
     // The thread's storage may be gone already when the thread ends.
     let _ = CLUSTERS.try_with(|clusters| {
         let clusters = clusters.borrow();
         if let Some(cluster) = clusters.iter().find(|known| known.hosts.serial() == pick.serial()) {
-            cluster.shared.refused(host.key(), host.identity());
+            cluster.shared.refused(host.endpoint(), host.identity());
         }
     });
 }
@@ -95,7 +97,7 @@ impl Balancer {
                 let address = address
                     .and_then(|text| std::str::from_utf8(text.as_slice()).ok()?.parse::<SocketAddr>().ok());
                 if let (Some(address), Some(pointer)) = (address, envoy.get_host(priority, index)) {
-                    hosts.add(Key::new(address.ip(), address.port()), pointer as usize);
+                    hosts.add(Endpoint::new(address.ip(), address.port()), pointer as usize);
                 }
             }
         }
@@ -117,7 +119,7 @@ impl Balancer {
         let Ok(id) = std::str::from_utf8(id.as_slice()) else { return false };
         let table = self.shared.reader().pin();
         table.get(id).is_some_and(|route| {
-            route.identity() == target.identity && served_at(route) == Some(target.key.ip())
+            route.identity() == target.identity && served_at(route) == Some(target.endpoint.ip())
         })
     }
 
@@ -130,7 +132,7 @@ impl Balancer {
             return None;
         }
         let published = self.shared.published();
-        self.with_hosts(|hosts| hosts.pointer(target.pick, target.key, target.identity, published))?
+        self.with_hosts(|hosts| hosts.pointer(target.pick, target.endpoint, target.identity, published))?
     }
 }
 
@@ -153,16 +155,16 @@ impl ClusterLb for Balancer {
         removed: usize,
     ) {
         let host = |index, is_added| {
-            let key = envoy.get_member_update_host_packed_address(index, is_added)?;
+            let endpoint = envoy.get_member_update_host_packed_address(index, is_added)?;
             let pointer = envoy.get_member_update_host(index, is_added)?;
-            Some((Key::from(key), pointer as usize))
+            Some((Endpoint::from(endpoint), pointer as usize))
         };
         self.with_hosts(|hosts| {
-            for (key, pointer) in (0..removed).filter_map(|index| host(index, false)) {
-                hosts.remove(key, pointer);
+            for (endpoint, pointer) in (0..removed).filter_map(|index| host(index, false)) {
+                hosts.remove(endpoint, pointer);
             }
-            for (key, pointer) in (0..added).filter_map(|index| host(index, true)) {
-                hosts.add(key, pointer);
+            for (endpoint, pointer) in (0..added).filter_map(|index| host(index, true)) {
+                hosts.add(endpoint, pointer);
             }
         });
     }

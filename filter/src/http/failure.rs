@@ -1,7 +1,8 @@
 //! What Envoy's own answers say about the sandbox.
 //!
-//! When the router cannot reach an upstream it answers itself, and says why in the response code details. Only answers given
-//! before the request was sent are of interest: those of the connection, and that there is no host.
+//! When the router cannot reach an upstream it answers itself, and says why in the response code details.
+//! Only answers given before the request was sent are of interest: those of the connection, and that there is
+//! no host.
 
 use sandgate_request::Trouble;
 

@@ -13,7 +13,7 @@ use sandgate_request::{
 use sandgate_routes::{Pinned, Route};
 
 use super::{Filter, RequestHeaders};
-use crate::cluster::{self, Client, Exceeded, Found, Host, Key, Opener, Pick, Socket, Waker, Want};
+use crate::cluster::{self, Client, Endpoint, Exceeded, Found, Host, Opener, Pick, Socket, Waker, Want};
 use crate::own;
 
 /// Where ORIGINAL_DST looks first for the address to connect to.
@@ -38,7 +38,8 @@ impl Filter {
     /// Decides about the request, as the table and the hosts are now. Run again for a request that was held.
     pub(super) fn route<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF) -> Outcome {
         let shared = &*self.shared;
-        // Envoy has chosen a route before this hook: if by a header that is the client's, it must choose again.
+        // Envoy has chosen a route before this hook: if by a header that is the client's, it must choose
+        // again.
         let misled = shared.config.clear_route_cache() && envoy.get_request_header_value(ROUTED.0).is_some();
         for name in INTERNAL {
             // Nearly nobody sends one, and looking is cheaper than removing.
@@ -101,7 +102,8 @@ impl Filter {
         }
     }
 
-    /// Refuses an address that is wrong. What a gateway adds to a request can make it so, and then it is a circle.
+    /// Refuses an address that is wrong. What a gateway adds to a request can make it so, and then it is a
+    /// circle.
     fn misaddressed<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, refusal: Refusal) -> Outcome {
         let looped = has_passed(envoy, &self.shared.gateway.reader().pin());
         self.answer(envoy, if looped { Refusal::Upstream(Trouble::Loop) } else { refusal }, None)
@@ -111,17 +113,17 @@ impl Filter {
     fn to_host<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
         // A running route has an address: `decide` refuses one without.
         let Some(ip) = route.ip() else { return self.answer(envoy, Refusal::Panic, Some(address)) };
-        let key = Key::new(ip, address.port());
+        let endpoint = Endpoint::new(ip, address.port());
         let found = match envoy.get_cluster_name() {
-            Some(name) => cluster::find(name.as_slice(), key, route.identity()),
+            Some(name) => cluster::find(name.as_slice(), endpoint, route.identity()),
             None => Found::NoCluster,
         };
         match found {
             Found::Host { host, pick, alone } => self.admit(envoy, address, route, (host, pick), alone),
-            Found::Missing(_) if self.is_own(envoy, key.ip(), key.port()) => {
+            Found::Missing(_) if self.is_own(envoy, endpoint.ip(), endpoint.port()) => {
                 self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address))
             }
-            Found::Missing(of) => self.hold(envoy, route, key, &of),
+            Found::Missing(of) => self.hold(envoy, route, endpoint, &of),
             Found::NoCluster => {
                 // Once is enough: the counter has the number.
                 static SAID: Once = Once::new();
@@ -168,7 +170,7 @@ impl Filter {
         &self,
         envoy: &mut EHF,
         route: &Route,
-        key: Key,
+        endpoint: Endpoint,
         cluster: &cluster::Shared,
     ) -> Outcome {
         let Some(held) = cluster.hold() else {
@@ -178,7 +180,7 @@ impl Filter {
         self.waiting_since.set(Some(since));
         self.held.set(true);
         let object = route.key();
-        let rule = cluster.config().tls(object.provider(), key.port());
+        let rule = cluster.config().tls(object.provider(), endpoint.port());
         let socket = rule.map_or_else(Socket::default, |rule| Socket {
             tls: Some(rule.socket().to_owned()),
             server_name: rule.server_name(
@@ -192,7 +194,7 @@ impl Filter {
         let client = if percent < 100 { client(envoy) } else { None };
         let opener = client.map(|client| Opener { client, percent });
         cluster.want(Want {
-            key,
+            endpoint,
             identity: route.identity(),
             id: route.id().into(),
             socket,
@@ -246,8 +248,9 @@ impl Filter {
     }
 }
 
-/// Whether the request has passed a gateway with this table. Every request that is let through carries the ID and the UID
-/// of its sandbox, and no form of address takes both: a client that sends the pair harms nobody but itself.
+/// Whether the request has passed a gateway with this table. Every request that is let through carries the ID
+/// and the UID of its sandbox, and no form of address takes both: a client that sends the pair harms nobody
+/// but itself.
 fn has_passed<EHF: EnvoyHttpFilter>(envoy: &EHF, table: &Pinned<'_>) -> bool {
     let Some(uid) = envoy.get_request_header_value(SANDBOX_UID) else { return false };
     let Some(id) = envoy.get_request_header_value(cluster::SANDBOX_ID) else { return false };
@@ -269,8 +272,9 @@ fn put<EHF: EnvoyHttpFilter>(envoy: &mut EHF, name: &str, value: &[u8], sent: bo
     }
 }
 
-/// The value of `Connection` without the headers that tell the sandbox who it is, if it has any of them. A server takes the
-/// headers that are named there for the last hop's and drops them. Envoy sends `Connection` on with an upgrade.
+/// The value of `Connection` without the headers that tell the sandbox who it is, if it has any of them. A
+/// server takes the headers that are named there for the last hop's and drops them. Envoy sends `Connection`
+/// on with an upgrade.
 fn without_identity(value: &[u8]) -> Option<Vec<u8>> {
     let is_identity = |option: &[u8]| {
         [cluster::SANDBOX_ID, SANDBOX_UID].iter().any(|name| option.eq_ignore_ascii_case(name.as_bytes()))

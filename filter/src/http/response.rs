@@ -1,9 +1,10 @@
 //! What of a sandbox's answer reaches the client.
 //!
-//! A sandbox runs a tenant's code, and the gateway's own infrastructure reads some response headers: a front Envoy takes
-//! this gateway out of service for everybody when an answer has `x-envoy-immediate-health-check-fail`. So the headers of
-//! Envoy and of Sandgate are removed from every answer that comes from a sandbox. Nobody can tell the router's own
-//! `x-envoy-upstream-service-time` from a sandbox's, so that one goes too. Answers that Envoy gives itself keep theirs.
+//! A sandbox runs a tenant's code, and the gateway's own infrastructure reads some response headers: a front
+//! Envoy takes this gateway out of service for everybody when an answer has
+//! `x-envoy-immediate-health-check-fail`. So the headers of Envoy and of Sandgate are removed from every
+//! answer that comes from a sandbox. Nobody can tell the router's own `x-envoy-upstream-service-time` from a
+//! sandbox's, so that one goes too. Answers that Envoy gives itself keep theirs.
 
 use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilter;
 

@@ -1,17 +1,19 @@
 //! A thread of the gateway, and its supervision.
 //!
-//! The thread runs one future on a runtime of its own until it is asked to stop. Beside the future it counts a heartbeat
-//! every half second. A supervisor calls [`Supervised::check`] about every second:
+//! The thread runs one future on a runtime of its own until it is asked to stop. Beside the future it counts
+//! a heartbeat every half second. A supervisor calls [`Supervised::check`] about every second:
 //!
-//! * A thread that ended without being asked to, by a panic or because its future completed, is down. It is restarted
-//!   after a delay that doubles from one second to half a minute, without a limit on the number of restarts: a gateway
-//!   that gave up would serve an ever older table. The delay starts from one second again after a life of five minutes.
-//! * A thread whose heartbeat did not advance for [`MAX_MISSED`] checks in a row is down as well, and up again when the
-//!   heartbeat goes on. It is blocked, and a thread cannot be ended from outside. Checks are counted, not seconds, so
-//!   that a process that was suspended as a whole does not report a blocked thread when it resumes.
+//! * A thread that ended without being asked to, by a panic or because its future completed, is down. It is
+//!   restarted after a delay that doubles from one second to half a minute, without a limit on the number of
+//!   restarts: a gateway that gave up would serve an ever older table. The delay starts from one second again
+//!   after a life of five minutes.
+//! * A thread whose heartbeat did not advance for [`MAX_MISSED`] checks in a row is down as well, and up
+//!   again when the heartbeat goes on. It is blocked, and a thread cannot be ended from outside. Checks are
+//!   counted, not seconds, so that a process that was suspended as a whole does not report a blocked thread
+//!   when it resumes.
 //!
-//! The state that the future works on outlives the thread: the table belongs to the gateway, and each life of the thread
-//! gets a new future, made from sources that are kept.
+//! The state that the future works on outlives the thread: the table belongs to the gateway, and each life of
+//! the thread gets a new future, made from sources that are kept.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,7 +139,8 @@ impl Supervised {
         }
     }
 
-    /// Restarts the thread where it is due, and returns whether the thread is up. To be called about every second.
+    /// Restarts the thread where it is due, and returns whether the thread is up. To be called about every
+    /// second.
     pub(super) fn check(&self, now: Instant) -> bool {
         let mut state = self.state.lock();
         let beats = self.heartbeat.beats.load(Ordering::Relaxed);

@@ -17,7 +17,8 @@ fn write_routes(path: &Path, id: &str) {
         .expect("written");
 }
 
-/// Starts the gateway and returns a function that waits for a condition, checked whenever the gateway announces.
+/// Starts the gateway and returns a function that waits for a condition, checked whenever the gateway
+/// announces.
 fn start(gateway: &Gateway) -> impl Fn(&dyn Fn() -> bool) {
     let (announce, announced) = mpsc::channel();
     gateway.start(move || announce.send(()).unwrap_or_default()).expect("the threads start");

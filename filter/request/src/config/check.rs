@@ -124,7 +124,8 @@ fn namespace(text: String) -> Result<String, ConfigError> {
     Err(expected("dialects.agent-sandbox.default-namespace", what, &text.into()))
 }
 
-/// The domains in lower case, longest first. One leading dot is tolerated: cookies and proxies write a base domain so.
+/// The domains in lower case, longest first. One leading dot is tolerated: cookies and proxies write a base
+/// domain so.
 fn check_domains(raw: &[String]) -> Result<Vec<String>, ConfigError> {
     check_length("domains", raw.len())?;
     let check = |(index, text): (usize, &String)| {
@@ -142,7 +143,8 @@ fn check_domains(raw: &[String]) -> Result<Vec<String>, ConfigError> {
     Ok(domains)
 }
 
-/// A whole number from 1 to `max`. Numbers in a protobuf struct are doubles, and JSON schema takes 80.0 for an integer.
+/// A whole number from 1 to `max`. Numbers in a protobuf struct are doubles, and JSON schema takes 80.0 for
+/// an integer.
 fn whole(value: &Value, max: u32) -> Option<u32> {
     let number = value.as_f64()?;
     let is_whole = number.fract() == 0.0 && (1.0..=f64::from(max)).contains(&number);

@@ -1,7 +1,7 @@
 //! SIG agent-sandbox: headers only.
 //!
-//! `X-Sandbox-Pod-IP` is never read: where a sandbox is, is for the table to say. `X-Sandbox-UID` is no part of the
-//! address; the decision compares it with the route that was found.
+//! `X-Sandbox-Pod-IP` is never read: where a sandbox is, is for the table to say. `X-Sandbox-UID` is no part
+//! of the address; the decision compares it with the route that was found.
 
 use super::{Absence, Attempt, port_header};
 use crate::{Address, FilterConfig, Headers, Part};
@@ -10,7 +10,8 @@ pub(crate) const ID: &str = "x-sandbox-id";
 const NAMESPACE: &str = "x-sandbox-namespace";
 const PORT: &str = "x-sandbox-port";
 
-/// `X-Sandbox-ID` makes the shape, even if empty. Namespace and port have defaults, but only where they are not sent.
+/// `X-Sandbox-ID` makes the shape, even if empty. Namespace and port have defaults, but only where they are
+/// not sent.
 pub(crate) fn header<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,

@@ -1,11 +1,13 @@
 //! The label of a host that may name a sandbox.
 //!
-//! A port and one trailing dot are dropped first. With base domains configured, the host must lie under one of them (in
-//! any case, the longest wins) and all that stands before it is the label, dots included, since object names may have
-//! dots. With none configured, the label ends at the first dot and some domain must follow it; `localhost` will do.
+//! A port and one trailing dot are dropped first. With base domains configured, the host must lie under one
+//! of them (in any case, the longest wins) and all that stands before it is the label, dots included, since
+//! object names may have dots. With none configured, the label ends at the first dot and some domain must
+//! follow it; `localhost` will do.
 //!
-//! A label may fit both host forms: `80-web-3000`, or a UUID that begins with digits and has a port behind it. A reading
-//! with a part that cannot be (port 12345678) is none while the other one is good. Of two good ones the table decides.
+//! A label may fit both host forms: `80-web-3000`, or a UUID that begins with digits and has a port behind
+//! it. A reading with a part that cannot be (port 12345678) is none while the other one is good. Of two good
+//! ones the table decides.
 
 use sandgate_routes::is_valid_id;
 

@@ -6,8 +6,9 @@ use crate::{Address, FilterConfig, Form, Headers, Part};
 
 const PREFIX: &[u8] = b"/kruise/";
 
-/// `/kruise/{id}/{port}/{rest}`. Whatever begins with `/kruise/` has the shape. `api` as the ID segment is the
-/// manager's API, which no header or host can turn into a request to a sandbox; `apix` is an ID like any other.
+/// `/kruise/{id}/{port}/{rest}`. Whatever begins with `/kruise/` has the shape. `api` as the ID segment is
+/// the manager's API, which no header or host can turn into a request to a sandbox; `apix` is an ID like any
+/// other.
 pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig, taken: &mut Option<Address>) -> Attempt {
     if !config.kruise.path {
         return Attempt::Absent(Absence::Off);
@@ -29,7 +30,8 @@ pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig, taken: &mut Optio
     offer(taken, Form::KruisePath, id, parse_port(port).map(AskedPort::from), cut)
 }
 
-/// `e2b-sandbox-id`, with `e2b-sandbox-port` or the default port. The ID header alone makes the shape, even if empty.
+/// `e2b-sandbox-id`, with `e2b-sandbox-port` or the default port. The ID header alone makes the shape, even
+/// if empty.
 pub(crate) fn header<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,

@@ -9,8 +9,8 @@ use crate::{Address, FilterConfig, Form, Headers, Part};
 /// The header and its older name, in the order they are looked for.
 pub(crate) const INGRESS: [&str; 2] = ["opensandbox-ingress-to", "open-sandbox-ingress"];
 
-/// `OpenSandbox-Ingress-To: {id}-{port}[.{domain}]`. The header makes the shape, whatever it holds. Under both of its
-/// names it must say the same.
+/// `OpenSandbox-Ingress-To: {id}-{port}[.{domain}]`. The header makes the shape, whatever it holds. Under
+/// both of its names it must say the same.
 pub(crate) fn header<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,
@@ -47,8 +47,8 @@ fn ingress(value: &[u8], domains: &[String], taken: &mut Option<Address>) -> Att
     }
 }
 
-/// `/{id}/{port}/{rest}`. The shape is a valid ID, then a segment of nothing but digits: it is the weakest one, so
-/// it comes last.
+/// `/{id}/{port}/{rest}`. The shape is a valid ID, then a segment of nothing but digits: it is the weakest
+/// one, so it comes last.
 pub(crate) fn path(path: Option<&[u8]>, config: &FilterConfig, taken: &mut Option<Address>) -> Attempt {
     if !config.opensandbox.path {
         return Attempt::Absent(Absence::Off);

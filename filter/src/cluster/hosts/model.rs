@@ -1,13 +1,15 @@
 //! The book, the workers' hosts, requests and orders, and an Envoy of a few lines, run at random.
 //!
-//! This Envoy is as mean as the real one: it knows one host an address, tells each worker of changes only when that worker
-//! gets round to it, and gives a new host the smallest pointer that nobody holds any more, so that pointers are used again
-//! as soon as they can be. Now and then it replaces the whole cluster, or the main thread does not wait for a worker that is
-//! late. Everything that workers and main thread do is done by the real code.
+//! This Envoy is as mean as the real one: it knows one host an address, tells each worker of changes only
+//! when that worker gets round to it, and gives a new host the smallest pointer that nobody holds any more,
+//! so that pointers are used again as soon as they can be. Now and then it replaces the whole cluster, or the
+//! main thread does not wait for a worker that is late. Everything that workers and main thread do is done by
+//! the real code.
 //!
-//! What must hold: no worker picks a host of another identity than it asked for, none picks one that Envoy has removed,
-//! everybody who waits is answered, and every request whose sandbox is gone is told to end, and no other. A request that
-//! another filter holds between its decision and the choice may find no host, and never a stranger's or one that is gone.
+//! What must hold: no worker picks a host of another identity than it asked for, none picks one that Envoy
+//! has removed, everybody who waits is answered, and every request whose sandbox is gone is told to end, and
+//! no other. A request that another filter holds between its decision and the choice may find no host, and
+//! never a stranger's or one that is gone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -19,8 +21,8 @@ use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 
 use super::{Book, Closed, Socket, Want};
 use crate::cluster::client::Limits;
+use crate::cluster::endpoint::Endpoint;
 use crate::cluster::host::{Host, Published};
-use crate::cluster::key::Key;
 use crate::cluster::local::LocalHosts;
 use crate::cluster::orders::{Member, Orders, Workers};
 use crate::cluster::streams::{End, Streams, Token};
@@ -47,8 +49,8 @@ struct Cluster {
 
 #[derive(Clone)]
 enum Event {
-    Added(Key, usize),
-    Removed(Key, usize),
+    Added(Endpoint, usize),
+    Removed(Endpoint, usize),
     Barrier(Arc<Cluster>, u64),
     Replaced(Arc<Cluster>),
 }
@@ -91,7 +93,7 @@ struct Model {
     limits: Limits,
     workers: Vec<Worker>,
     /// Envoy's hosts: pointer to address.
-    envoy: BTreeMap<usize, Key>,
+    envoy: BTreeMap<usize, Endpoint>,
     /// Who really is at each pointer, which no part of the code under test can see.
     truth: BTreeMap<usize, u64>,
     /// Whether requests end where their sandbox is not any more, as `on-pause: end` has it.
@@ -160,8 +162,8 @@ impl Model {
         Book::new(2 + usize::try_from(seed % 2).expect("small"))
     }
 
-    fn key(&self, identity: u64, port: u16) -> Option<Key> {
-        self.table.get(&identity).map(|last| Key::new([10, 0, 0, *last].into(), port))
+    fn endpoint(&self, identity: u64, port: u16) -> Option<Endpoint> {
+        self.table.get(&identity).map(|last| Endpoint::new([10, 0, 0, *last].into(), port))
     }
 
     fn any(&mut self, count: usize) -> usize {
@@ -227,14 +229,14 @@ impl Model {
     /// The main thread of the newest cluster has these requests end.
     fn end(&mut self, identity: u64, keep: Option<IpAddr>) {
         for request in &mut self.in_flight {
-            let elsewhere = Some(request.host.key().ip()) != keep;
+            let elsewhere = Some(request.host.endpoint().ip()) != keep;
             request.must_end |= request.host.identity() == identity && elsewhere;
         }
         self.ends.push(End::now(identity, keep));
     }
 
-    /// Envoy replaces the cluster by another of its name. The old one is destroyed, and whatever it was about to do with it;
-    /// the new one has no hosts, and compares what is in flight with the table.
+    /// Envoy replaces the cluster by another of its name. The old one is destroyed, and whatever it was about
+    /// to do with it; the new one has no hosts, and compares what is in flight with the table.
     fn replace(&mut self) {
         self.replaced += 1;
         self.book.close_all();
@@ -254,9 +256,9 @@ impl Model {
             request.must_end = request.told.0.load(Ordering::Relaxed) > 0;
         }
         // The orders that went with the old cluster are given again.
-        let minded: BTreeSet<u64> = self.in_flight.iter().map(|request| request.host.identity()).collect();
-        for identity in minded {
-            let keep = self.key(identity, 0).map(|key| key.ip());
+        let followed: BTreeSet<u64> = self.in_flight.iter().map(|request| request.host.identity()).collect();
+        for identity in followed {
+            let keep = self.endpoint(identity, 0).map(|endpoint| endpoint.ip());
             if keep.is_none() || self.ends_when_moved {
                 self.end(identity, keep);
             }
@@ -267,10 +269,10 @@ impl Model {
     fn request(&mut self) {
         let Some(identity) = self.anyone() else { return };
         let port = u16::try_from(80 + self.dice.roll(PORTS)).expect("small");
-        let Some(key) = self.key(identity, port) else { return };
+        let Some(endpoint) = self.endpoint(identity, port) else { return };
         let index = self.any(self.workers.len());
         let worker = &mut self.workers[index];
-        if let Some((host, pick)) = worker.hosts.find(key, identity, &worker.cluster.published) {
+        if let Some((host, pick)) = worker.hosts.find(endpoint, identity, &worker.cluster.published) {
             let (host, told) = (Arc::clone(host), Told::default());
             let entered = host.usage().enter(true, &self.limits, || None).expect("no limit");
             let token = worker.streams.enter(Arc::clone(&host), pick, entered, Box::new(told.clone()));
@@ -281,7 +283,8 @@ impl Model {
             if late {
                 return;
             }
-            // Between the filter's decision and the router's choice this worker hears nothing; the others go on.
+            // Between the filter's decision and the router's choice this worker hears nothing; the others go
+            // on.
             for _ in 0..self.dice.roll(6) {
                 match self.dice.roll(4) {
                     0 => self.disappear(),
@@ -296,14 +299,15 @@ impl Model {
             return;
         }
         if !Arc::ptr_eq(&worker.cluster, &self.cluster) {
-            // The want goes to a cluster that is gone, and is given back at once: the request decides again later.
+            // The want goes to a cluster that is gone, and is given back at once: the request decides again
+            // later.
             return;
         }
         let waker = self.next_waker;
         self.next_waker += 1;
         self.waiting.insert(waker, (identity, port));
         let want = Want {
-            key,
+            endpoint,
             identity,
             id: "id".into(),
             socket: Socket::default(),
@@ -321,20 +325,21 @@ impl Model {
         let worker = &mut self.workers[worker];
         let target = worker.streams.target(token).expect("it is in flight");
         let published = &worker.cluster.published;
-        let pointer = worker.hosts.pointer(target.pick, target.key, target.identity, published)?;
+        let pointer = worker.hosts.pointer(target.pick, target.endpoint, target.identity, published)?;
         assert_eq!(self.truth.get(&pointer), Some(&target.identity), "a request went to a stranger");
         assert!(worker.held.contains_key(&pointer), "a request's pointer leads nowhere");
         if Arc::ptr_eq(&worker.cluster, &self.cluster) {
             assert_eq!(
                 self.envoy.get(&pointer),
-                Some(&target.key),
+                Some(&target.endpoint),
                 "a request went to a host that was removed"
             );
         }
         Some(pointer)
     }
 
-    /// A request that was held goes on, or one is tried again: its worker may have heard of anything meanwhile.
+    /// A request that was held goes on, or one is tried again: its worker may have heard of anything
+    /// meanwhile.
     fn go_on_late(&mut self) {
         if let Some(at) = self.in_flight.iter().position(|request| request.late) {
             self.pick(at);
@@ -369,9 +374,9 @@ impl Model {
         }
         let worker = &mut self.workers[index];
         match worker.inbox.pop_front() {
-            Some(Event::Added(key, pointer)) => worker.hosts.add(key, pointer),
-            Some(Event::Removed(key, pointer)) => {
-                worker.hosts.remove(key, pointer);
+            Some(Event::Added(endpoint, pointer)) => worker.hosts.add(endpoint, pointer),
+            Some(Event::Removed(endpoint, pointer)) => {
+                worker.hosts.remove(endpoint, pointer);
                 worker.held.remove(&pointer);
             }
             // The orders of a cluster that is gone went with it.
@@ -394,21 +399,25 @@ impl Model {
         let adds = self.book.take_adds(4);
         self.answer(adds.over_the_cap);
         for add in adds.hosts {
-            assert!(!self.envoy.values().any(|key| *key == add.key), "two hosts at {}", add.key);
+            assert!(
+                !self.envoy.values().any(|endpoint| *endpoint == add.endpoint),
+                "two hosts at {}",
+                add.endpoint
+            );
             let held = |pointer: &usize| self.workers.iter().any(|worker| worker.held.contains_key(pointer));
             let pointer =
                 (1..).find(|pointer| !self.envoy.contains_key(pointer) && !held(pointer)).expect("a number");
-            self.envoy.insert(pointer, add.key);
+            self.envoy.insert(pointer, add.endpoint);
             self.truth.insert(pointer, add.identity);
             for worker in &mut self.workers {
-                worker.inbox.push_back(Event::Added(add.key, pointer));
+                worker.inbox.push_back(Event::Added(add.endpoint, pointer));
                 worker.held.insert(pointer, Arc::clone(&self.cluster));
             }
             // A worker may hear of the host before it is published.
             if self.dice.roll(2) == 0 {
                 self.hear(deaf);
             }
-            let host = Arc::new(Host::new(add.key, add.identity, Arc::new(Usage::default())));
+            let host = Arc::new(Host::new(add.endpoint, add.identity, Arc::new(Usage::default())));
             self.cluster.published.publish(pointer, Arc::clone(&host));
             let woken = self.book.added(pointer, host, adds.shard, self.now);
             self.answer(woken);
@@ -431,13 +440,13 @@ impl Model {
 
     fn remove(&mut self) {
         let most = usize::try_from(1 + self.dice.roll(4)).expect("small");
-        for Closed { key, pointer, .. } in Closed::take_batch(&mut self.removable, most) {
+        for Closed { endpoint, pointer, .. } in Closed::take_batch(&mut self.removable, most) {
             self.cluster.published.withdraw(pointer);
-            assert_eq!(self.envoy.remove(&pointer), Some(key), "removed what was not there");
+            assert_eq!(self.envoy.remove(&pointer), Some(endpoint), "removed what was not there");
             for worker in &mut self.workers {
-                worker.inbox.push_back(Event::Removed(key, pointer));
+                worker.inbox.push_back(Event::Removed(endpoint, pointer));
             }
-            self.book.removed(key);
+            self.book.removed(endpoint);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Which of Envoy's priorities a host goes to.
 //!
-//! A change costs Envoy as much as there are hosts at that priority, and for each priority it touches as much as there are
-//! priorities, so hosts are spread over many small ones: 128 hosts at each was measured to be the cheapest for a hundred
-//! thousand, half or twice as many not much dearer. Priorities mean nothing else here: the load balancer picks the host
-//! itself. Hosts that are added together go to one priority, so that a batch of additions is one change, and hosts that
-//! nobody uses are looked for priority by priority, so that those that go together are together.
+//! A change costs Envoy as much as there are hosts at that priority, and for each priority it touches as much
+//! as there are priorities, so hosts are spread over many small ones: 128 hosts at each was measured to be
+//! the cheapest for a hundred thousand, half or twice as many not much dearer. Priorities mean nothing else
+//! here: the load balancer picks the host itself. Hosts that are added together go to one priority, so that a
+//! batch of additions is one change, and hosts that nobody uses are looked for priority by priority, so that
+//! those that go together are together.
 
 use std::sync::Arc;
 
@@ -74,14 +75,14 @@ impl Shards {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::super::key::Key;
+    use super::super::super::endpoint::Endpoint;
     use super::super::super::usage::Usage;
     use super::*;
 
     fn fill(shards: &mut Shards, hosts: u32) -> Vec<(u32, Arc<Host>)> {
         let enter = |number: u32| {
-            let key = Key::new(std::net::Ipv4Addr::from(number).into(), 80);
-            let host = Arc::new(Host::new(key, u64::from(number), Arc::new(Usage::default())));
+            let endpoint = Endpoint::new(std::net::Ipv4Addr::from(number).into(), 80);
+            let host = Arc::new(Host::new(endpoint, u64::from(number), Arc::new(Usage::default())));
             let shard = shards.pick();
             shards.entered(shard, Arc::clone(&host));
             (shard, host)

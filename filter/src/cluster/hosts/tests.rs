@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{Book, Closed, Opener, QUIET_SWEEPS, Socket, TENURE, Want};
 use crate::cluster::client::Client;
+use crate::cluster::endpoint::Endpoint;
 use crate::cluster::host::Host;
-use crate::cluster::key::Key;
 use crate::cluster::usage::Usage;
 
 fn ip(last: u8) -> IpAddr {
@@ -14,8 +14,8 @@ fn ip(last: u8) -> IpAddr {
 
 fn want(waker: &'static str, identity: u64, last: u8, port: u16, since: Instant) -> Want<&'static str> {
     let id = format!("sandbox-{identity}");
-    let (key, socket) = (Key::new(ip(last), port), Socket::default());
-    Want { key, identity, id: id.into(), socket, opener: None, since, waker }
+    let (endpoint, socket) = (Endpoint::new(ip(last), port), Socket::default());
+    Want { endpoint, identity, id: id.into(), socket, opener: None, since, waker }
 }
 
 /// A book with an Envoy that does at once what it is told.
@@ -49,7 +49,8 @@ impl World {
         let adds = self.book.take_adds(100);
         let mut woken = Vec::new();
         for add in adds.hosts {
-            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            let host =
+                Host::new(add.endpoint, add.identity, Arc::new(Usage::default())).opened_by(add.client);
             let host = Arc::new(host);
             woken.extend(self.book.added(self.next_pointer, host, adds.shard, self.now));
             self.next_pointer += 1;
@@ -58,14 +59,14 @@ impl World {
     }
 
     /// Everything closed passes its barrier and is removed: their addresses.
-    fn remove(&mut self) -> Vec<Key> {
+    fn remove(&mut self) -> Vec<Endpoint> {
         let closed = self.book.take_closed();
-        closed.iter().for_each(|closed| self.book.removed(closed.key));
-        closed.into_iter().map(|closed| closed.key).collect()
+        closed.iter().for_each(|closed| self.book.removed(closed.endpoint));
+        closed.into_iter().map(|closed| closed.endpoint).collect()
     }
 
     fn host(&self, last: u8, port: u16) -> Arc<Host> {
-        let place = self.book.places.get(&Key::new(ip(last), port)).expect("a place");
+        let place = self.book.places.get(&Endpoint::new(ip(last), port)).expect("a place");
         Arc::clone(&place.live.as_ref().expect("a host").host)
     }
 }
@@ -94,7 +95,7 @@ fn an_identity_that_is_gone_loses_its_hosts_and_those_who_wait_are_told() {
     assert!(world.host(1, 80).is_closing() && !world.host(2, 80).is_closing());
     let mut removed = world.remove();
     removed.sort();
-    assert_eq!(removed, [Key::new(ip(1), 80), Key::new(ip(1), 81)]);
+    assert_eq!(removed, [Endpoint::new(ip(1), 80), Endpoint::new(ip(1), 81)]);
     assert_eq!((world.book.live(), world.book.sandboxes.len()), (1, 1));
 }
 
@@ -104,7 +105,7 @@ fn an_identity_that_moves_keeps_only_what_it_has_at_the_new_address() {
     world.want("a", 1, 1, 80);
     world.want("a", 1, 2, 80);
     assert!(world.book.forget(1, Some(ip(2))).is_empty());
-    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    assert_eq!(world.remove(), [Endpoint::new(ip(1), 80)]);
     assert!(!world.host(2, 80).is_closing());
 }
 
@@ -142,7 +143,7 @@ fn two_identities_at_one_address_take_turns() {
     assert!(!world.host(1, 80).is_closing(), "its time is not over");
     world.now += TENURE;
     world.book.take_turns(world.now);
-    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    assert_eq!(world.remove(), [Endpoint::new(ip(1), 80)]);
     assert_eq!(world.want("one again", 1, 1, 80), (vec!["two"], vec![]));
     world.now += TENURE;
     world.book.take_turns(world.now);
@@ -161,7 +162,7 @@ fn a_host_nobody_uses_goes_and_one_in_use_stays() {
         world.book.sweep(world.book.shards());
     }
     world.book.sweep(world.book.shards());
-    assert_eq!(world.remove(), [Key::new(ip(1), 80)]);
+    assert_eq!(world.remove(), [Endpoint::new(ip(1), 80)]);
     world.host(1, 81).leave();
     world.book.sweep(world.book.shards());
     assert!(!world.book.has_closed(), "it was in use since the last sweep");
@@ -174,7 +175,7 @@ fn over_the_cap_an_unused_port_makes_room_and_without_one_the_request_is_refused
     world.want("b", 1, 1, 81);
     world.host(1, 80).enter();
     assert_eq!(world.want("c", 1, 1, 82), (vec!["c"], vec![]));
-    assert_eq!(world.remove(), [Key::new(ip(1), 81)], "the port in use stays");
+    assert_eq!(world.remove(), [Endpoint::new(ip(1), 81)], "the port in use stays");
     world.host(1, 82).enter();
     assert_eq!(world.want("d", 1, 1, 83), (vec![], vec!["d"]));
     assert_eq!(world.want("e", 2, 2, 83), (vec!["e"], vec![]), "another sandbox has its own count");
@@ -192,7 +193,8 @@ fn the_ports_that_one_client_holds_leave_room_for_others() {
         let adds = world.book.take_adds(10);
         let refused = (adds.over_the_cap.len(), adds.over_the_share.len());
         for add in adds.hosts {
-            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            let host =
+                Host::new(add.endpoint, add.identity, Arc::new(Usage::default())).opened_by(add.client);
             // A request that does not end.
             host.enter();
             let _ = world.book.added(usize::from(port), Arc::new(host), adds.shard, world.now);
@@ -224,7 +226,9 @@ fn ports_that_are_asked_for_all_at_once_are_counted_for_their_client() {
     let hosts: Vec<Arc<Host>> = adds
         .hosts
         .iter()
-        .map(|add| Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client).into())
+        .map(|add| {
+            Host::new(add.endpoint, add.identity, Arc::new(Usage::default())).opened_by(add.client).into()
+        })
         .collect();
     for (pointer, host) in hosts.iter().enumerate() {
         let _ = world.book.added(pointer, Arc::clone(host), adds.shard, world.now);
@@ -234,7 +238,7 @@ fn ports_that_are_asked_for_all_at_once_are_counted_for_their_client() {
         assert_eq!(world.book.want(wants(port, world.now)), None);
         let adds = world.book.take_adds(100);
         for add in &adds.hosts {
-            let _ = world.book.refused(add.key, add.identity);
+            let _ = world.book.refused(add.endpoint, add.identity);
         }
         adds.over_the_share.len()
     };
@@ -265,7 +269,8 @@ fn a_client_whose_share_is_the_whole_is_told_that_the_sandbox_has_no_more() {
             "{port}"
         );
         for add in adds.hosts {
-            let host = Host::new(add.key, add.identity, Arc::new(Usage::default())).opened_by(add.client);
+            let host =
+                Host::new(add.endpoint, add.identity, Arc::new(Usage::default())).opened_by(add.client);
             host.enter();
             let _ = book.added(usize::from(port), Arc::new(host), adds.shard, Instant::now());
         }
@@ -291,7 +296,7 @@ fn over_the_cap_on_hosts_no_more_go_than_are_waited_for_and_the_quietest_first()
     world.book.evict(world.book.shards());
     let closed = world.book.take_closed();
     assert_eq!(closed.len(), 3, "{closed:?}");
-    assert_eq!(closed[0].key, Key::new(ip(7), 80));
+    assert_eq!(closed[0].endpoint, Endpoint::new(ip(7), 80));
 }
 
 #[test]
@@ -326,7 +331,7 @@ fn a_host_that_envoy_does_not_take_is_forgotten_with_those_who_wait() {
     let mut world = World::new(1);
     assert_eq!(world.book.want(want("a", 1, 1, 80, world.now)), None);
     let adds = world.book.take_adds(10);
-    assert_eq!(world.book.refused(adds.hosts[0].key, 1), ["a"]);
+    assert_eq!(world.book.refused(adds.hosts[0].endpoint, 1), ["a"]);
     assert_eq!((world.book.waiting(), world.book.places.len(), world.book.sandboxes.len()), (0, 0, 0));
 }
 
@@ -355,7 +360,7 @@ fn the_idle_are_looked_for_shard_by_shard() {
 #[test]
 fn of_many_closed_hosts_those_in_the_same_shards_go_together() {
     let closed = |number: u32| Closed {
-        key: Key::new(std::net::Ipv4Addr::from(number).into(), 80),
+        endpoint: Endpoint::new(std::net::Ipv4Addr::from(number).into(), 80),
         pointer: number as usize,
         shard: number % 7,
     };

@@ -106,7 +106,7 @@ fn those_who_wait_for_what_is_gone_are_told_also_when_the_change_was_missed() {
     world.want("one");
     world.run();
     let told = world.want("two");
-    world.main_thread.take_messages();
+    world.main_thread.receive_messages();
     assert_eq!(told.load(Ordering::Relaxed), 0);
     for state in [State::Paused, State::Running, State::Paused] {
         world.observe("two", "two", state, 2);
@@ -139,10 +139,10 @@ fn who_waits_for_a_host_is_told_that_its_sandbox_is_gone() {
     world.want("one");
     world.run();
     let told = world.want("two");
-    world.main_thread.take_messages();
+    world.main_thread.receive_messages();
     assert_eq!(told.load(Ordering::Relaxed), 0);
     world.delete("two");
-    world.main_thread.take_changes();
+    world.main_thread.receive_changes();
     assert_eq!(told.load(Ordering::Relaxed), DECIDE_AGAIN);
     world.settle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"]);
@@ -352,7 +352,7 @@ fn a_worker_that_is_late_does_not_end_what_began_after_the_sandbox_was_resumed()
 
 #[test]
 fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
-    let mut world = World::new(10 * MOST_TAKEN);
+    let mut world = World::new(10 * MAX_PER_RUN);
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
     world.settle();
@@ -363,16 +363,16 @@ fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    for _ in 0..2 * MOST_TAKEN + 1 {
+    for _ in 0..2 * MAX_PER_RUN + 1 {
         world.want_by("one", Counts(Arc::clone(&answered)));
     }
     // Its host is there, so that each is answered when it is taken in.
-    let most = MOST_TAKEN as u64;
+    let most = MAX_PER_RUN as u64;
     for expected in [most, 2 * most, 2 * most + 1] {
         world.run();
         assert_eq!(answered.load(Ordering::Relaxed), expected);
     }
-    for round in 0..MOST_TAKEN {
+    for round in 0..MAX_PER_RUN {
         let state = if round % 2 == 0 { State::Paused } else { State::Running };
         world.observe("one", "u1", state, 1);
     }
@@ -396,7 +396,7 @@ fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
     let config = ClusterConfig::parse(b"{}").expect("a config");
     let reader = world.shared.reader().clone();
     let (shared, wants) = Shared::new(b"sandbox", config, reader, &world.process);
-    let changes = world.writer.subscribe_where(100, cares(&world.process));
+    let changes = world.writer.subscribe_where(100, change_filter(&world.process));
     world.main_thread = MainThread::new(&shared, wants, changes);
     (world.shared, world.envoy, world.called) = (shared, Envoy::default(), 0);
     assert!(host.is_closing(), "nobody goes to the hosts of the old one any more");
@@ -419,7 +419,7 @@ fn over_the_cap_on_hosts_unused_ones_go_and_where_all_are_in_use_those_who_wait_
     // The third is not in use, and goes once it has not been used for a while.
     let waits = world.want("s4");
     world.settle();
-    assert_eq!(waits.load(Ordering::Relaxed), Answer::NoRoom as u64, "it was used a moment ago");
+    assert_eq!(waits.load(Ordering::Relaxed), Wakeup::NoRoom as u64, "it was used a moment ago");
     let waits = world.want("s4");
     world.settle();
     until(|| waits.load(Ordering::Relaxed) == DECIDE_AGAIN);
@@ -427,7 +427,7 @@ fn over_the_cap_on_hosts_unused_ones_go_and_where_all_are_in_use_those_who_wait_
     world.host("10.0.0.4:80").enter();
     let waits = ["s5", "s6"].map(|name| world.want(name));
     world.settle();
-    assert_eq!(waits.map(|told| told.load(Ordering::Relaxed)), [Answer::NoRoom as u64; 2]);
+    assert_eq!(waits.map(|told| told.load(Ordering::Relaxed)), [Wakeup::NoRoom as u64; 2]);
     assert_eq!(world.process.hosts.load(Ordering::Relaxed), 3);
     world.delete("s1");
     let waits = world.want("s5");
@@ -446,14 +446,14 @@ fn a_port_where_nothing_listens_gives_its_host_up_unless_it_is_in_use() {
     world.settle();
     let host = world.host("10.0.0.1:80");
     host.enter();
-    world.shared.refused(host.key(), host.identity());
+    world.shared.refused(host.endpoint(), host.identity());
     world.settle();
     assert_eq!(world.envoy.addresses().len(), 1, "somebody is served there");
     host.leave();
-    world.shared.refused(host.key(), host.identity() + 1);
+    world.shared.refused(host.endpoint(), host.identity() + 1);
     world.settle();
     assert_eq!(world.envoy.addresses().len(), 1, "another identity was refused there");
-    world.shared.refused(host.key(), host.identity());
+    world.shared.refused(host.endpoint(), host.identity());
     world.settle();
     assert!(world.envoy.addresses().is_empty());
 }

@@ -132,7 +132,7 @@ impl World {
         let config = ClusterConfig::parse(config.as_bytes()).expect("a config");
         let process = Arc::<Process>::default();
         let (shared, wants) = Shared::new(b"sandbox", config, reader, &process);
-        let changes = writer.subscribe_where(feed, cares(&process));
+        let changes = writer.subscribe_where(feed, change_filter(&process));
         let main_thread = MainThread::new(&shared, wants, changes);
         let (envoy, workers) = (Envoy::default(), Vec::new());
         Self { writer, process, shared, main_thread, envoy, version: 0, workers, called: 0 }
@@ -195,7 +195,8 @@ impl World {
         self.main_thread.run(&self.envoy);
     }
 
-    /// Runs until no host waits for its batch. There are no workers, so a barrier is passed as soon as it is raised.
+    /// Runs until no host waits for its batch. There are no workers, so a barrier is passed as soon as it is
+    /// raised.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
             self.run();
@@ -222,7 +223,7 @@ impl World {
         let table = self.shared.reader().pin();
         let route = table.get(name).expect("in the table");
         self.shared.want(Want {
-            key: Key::new(route.ip().expect("an address"), 80),
+            endpoint: Endpoint::new(route.ip().expect("an address"), 80),
             identity: route.identity(),
             id: name.into(),
             socket: Socket::default(),
@@ -271,4 +272,4 @@ pub(super) fn ip(last: u8) -> IpAddr {
     [10, 0, 0, last].into()
 }
 
-pub(super) const DECIDE_AGAIN: u64 = Answer::DecideAgain as u64;
+pub(super) const DECIDE_AGAIN: u64 = Wakeup::DecideAgain as u64;

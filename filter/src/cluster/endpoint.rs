@@ -6,16 +6,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use envoy_proxy_dynamic_modules_rust_sdk::PackedAddress;
 
-/// An address and a port. An IPv4 address and the IPv6 address that maps it are different, as they are to Envoy.
+/// An address and a port. An IPv4 address and the IPv6 address that maps it are different, as they are to
+/// Envoy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct Endpoint {
     high: u64,
     low: u64,
     port: u16,
     v6: bool,
 }
 
-impl Key {
+impl Endpoint {
     /// The lowest and the highest there can be, in their order.
     pub(crate) const FIRST: Self = Self { high: 0, low: 0, port: 0, v6: false };
     pub(crate) const LAST: Self = Self { high: u64::MAX, low: u64::MAX, port: u16::MAX, v6: true };
@@ -50,7 +51,7 @@ impl Key {
     }
 }
 
-impl From<PackedAddress> for Key {
+impl From<PackedAddress> for Endpoint {
     fn from(address: PackedAddress) -> Self {
         match address {
             PackedAddress::V4(octets, port) => Self::new(Ipv4Addr::from(octets).into(), port),
@@ -59,7 +60,7 @@ impl From<PackedAddress> for Key {
     }
 }
 
-impl Hash for Key {
+impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.high);
         state.write_u64(self.low);
@@ -67,13 +68,13 @@ impl Hash for Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         SocketAddr::new(self.ip(), self.port).fmt(f)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -89,9 +90,9 @@ mod tests {
             ["127.0.0.1:80", "255.255.255.255:65535", "[::1]:8080", "[2001:db8::ff]:1", "[::ffff:10.0.0.1]:9"]
         {
             let address: SocketAddr = text.parse().expect("an address");
-            let key = Key::new(address.ip(), address.port());
+            let endpoint = Endpoint::new(address.ip(), address.port());
             assert_eq!(
-                (key.ip(), key.port(), key.to_string().as_str()),
+                (endpoint.ip(), endpoint.port(), endpoint.to_string().as_str()),
                 (address.ip(), address.port(), text)
             );
         }
@@ -100,6 +101,6 @@ mod tests {
     #[test]
     fn an_address_and_the_one_that_maps_it_are_two() {
         let (v4, v6) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped());
-        assert_ne!(Key::new(v4.into(), 80), Key::new(v6.into(), 80));
+        assert_ne!(Endpoint::new(v4.into(), 80), Endpoint::new(v6.into(), 80));
     }
 }

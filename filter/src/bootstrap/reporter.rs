@@ -1,22 +1,24 @@
-//! Which of two processes speaks for the gateway while one takes over from the other.
+//! Which of two processes reports the gauges during a hot restart.
 //!
-//! In a hot restart the new Envoy shows the sum of both processes' gauges, as it last heard of the old one's at a flush of its
-//! statistics. A sum of connections is true; a sum of two tables of the same routes is not. So one of the two has all gauges at 0:
-//! 1. The new process is silent until its listeners are open. The sum is the old one's word.
-//! 2. The old process is silent from its drain on, which begins when the listeners of the new one are open.
-//! 3. The new process speaks [`AFTER`] its listeners opened. By then it has heard of the silence if it flushes every second, as the
-//!    config of `sandgate run --hot-restart` says; with Envoy's five seconds the gauges are doubled until then.
+//! The new Envoy shows the sum of both processes' gauges, with the old one's values as of its last flush of statistics.
+//! A sum of connections is right; a sum of two tables with the same routes is not. So one of the two reports 0 in every
+//! gauge:
+//! 1. The new process reports 0 until its listeners are open. The sum is the old process's value.
+//! 2. The old process reports 0 from its drain on, which begins when the new one's listeners are open.
+//! 3. The new process reports [`AFTER`] its listeners opened. By then it has read the old one's zeros if it flushes every
+//!    second, as the config of `sandgate run --hot-restart` does. With Envoy's default of five seconds the gauges are
+//!    doubled until then.
 //!
-//! A process that no other can take over from, or that takes over from none, speaks always.
+//! A process without hot restart reports always.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long after its listeners have opened a new process speaks.
+/// How long after its listeners opened a new process begins to report.
 const AFTER: Duration = Duration::from_secs(2);
 
-pub(super) struct Voice {
+pub(super) struct Reporter {
     hot_restart: HotRestart,
     opened: OnceLock<Instant>,
     drains: AtomicBool,
@@ -32,7 +34,7 @@ enum HotRestart {
     Next,
 }
 
-impl Voice {
+impl Reporter {
     pub(super) fn of_this_process() -> Self {
         Self::new(HotRestart::read(std::env::args_os().filter_map(|arg| arg.into_string().ok())))
     }
@@ -43,7 +45,8 @@ impl Voice {
 
     /// The listeners may be open.
     pub(super) fn open(&self) {
-        let _only_the_first_counts = self.opened.set(Instant::now());
+        // Only the first call counts.
+        let _ = self.opened.set(Instant::now());
     }
 
     /// The process drains.
@@ -51,11 +54,11 @@ impl Voice {
         self.drains.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn speaks(&self) -> bool {
-        self.speaks_at(Instant::now())
+    pub(super) fn reports(&self) -> bool {
+        self.reports_at(Instant::now())
     }
 
-    fn speaks_at(&self, now: Instant) -> bool {
+    fn reports_at(&self, now: Instant) -> bool {
         let serves =
             || self.opened.get().is_some_and(|opened| now.saturating_duration_since(*opened) >= AFTER);
         match self.hot_restart {
@@ -107,20 +110,20 @@ mod tests {
     }
 
     #[test]
-    fn never_do_both_processes_speak_and_one_does_before_and_after() {
-        let (old, new) = (Voice::new(HotRestart::First), Voice::new(HotRestart::Next));
+    fn never_do_both_processes_report_and_one_does_before_and_after() {
+        let (old, new) = (Reporter::new(HotRestart::First), Reporter::new(HotRestart::Next));
         let start = Instant::now();
-        assert!(old.speaks_at(start) && !new.speaks_at(start));
+        assert!(old.reports_at(start) && !new.reports_at(start));
         new.open();
         old.drain();
-        assert!(!old.speaks_at(start) && !new.speaks_at(start));
-        assert!(new.speaks_at(Instant::now() + AFTER));
+        assert!(!old.reports_at(start) && !new.reports_at(start));
+        assert!(new.reports_at(Instant::now() + AFTER));
     }
 
     #[test]
-    fn a_process_that_is_alone_speaks_while_it_drains() {
-        let alone = Voice::new(HotRestart::Never);
+    fn a_process_that_is_alone_reports_while_it_drains() {
+        let alone = Reporter::new(HotRestart::Never);
         alone.drain();
-        assert!(alone.speaks());
+        assert!(alone.reports());
     }
 }
