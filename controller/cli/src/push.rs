@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, io, thread};
 
-use sandgate_watch::{
+use sandgate_peering::{
     Credentials, Delivery, MessageError, PeerAddress, Peers, PushSettings, Pusher, RouteMessage, Ticket,
 };
 use serde_json::json;

@@ -5,17 +5,14 @@
 //! status says how old it is and why.
 //!
 //! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
-//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. The [`Pusher`] is such a peer. Every
-//! address from outside passes one [`AddressPolicy`](sandgate_routes::AddressPolicy).
+//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. Every address from outside passes one
+//! [`AddressPolicy`](sandgate_routes::AddressPolicy).
 
 #![forbid(unsafe_code)]
 
 mod file;
 mod gateway;
 mod kubernetes;
-mod peer;
-pub mod pem;
-mod push;
 mod settings;
 
 pub use file::{
@@ -27,14 +24,8 @@ pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,
 };
-pub use peer::{
-    HmacKey, MessageError, Receiver, RefreshDrain, RefreshStatus, RefreshStatusReader, RouteMessage,
-};
-pub use push::{
-    Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,
-    Pusher, Ticket,
-};
 pub use sandgate_objects::{
     Projection, Provider, ProviderConfig, ProviderError, RawProvider, Resource, Strict, Unreadable,
 };
-pub use settings::{KubernetesSettings, RefreshSettings, Settings, SettingsError};
+pub use sandgate_peering::{Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader};
+pub use settings::{KubernetesSettings, Settings, SettingsError};

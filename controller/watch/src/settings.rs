@@ -20,8 +20,7 @@ mod tests;
 
 pub use kubernetes::KubernetesSettings;
 use kubernetes::RawKubernetes;
-pub use peer::RefreshSettings;
-pub(crate) use peer::{HmacSettings, Pushed, TlsFiles, TokenReviewSettings};
+use sandgate_peering::RefreshSettings;
 
 /// A week: long past any message that could still be under way.
 const MAX_LIFETIME_SECONDS: u64 = 7 * 24 * 3600;
@@ -122,7 +121,7 @@ impl Settings {
         let kubernetes = raw.kubernetes.map(|raw| raw.check(has_ranges)).transpose()?;
         let refresh = raw
             .refresh
-            .map(|raw| raw.check(tombstone_lifetime, kubernetes.as_ref(), has_ranges))
+            .map(|raw| peer::check(raw, tombstone_lifetime, kubernetes.as_ref(), has_ranges))
             .transpose()?;
         let push_lease = refresh.as_ref().map(|refresh| refresh.lease);
         let defaults = Limits::default();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use sandgate_watch::{Credentials, Delivery, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
+use sandgate_peering::{Credentials, Delivery, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use tokio::time::Instant;
 
 use super::PUSH_NAME;

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use sandgate_peering::{Credentials, Delivery, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use sandgate_tests::netns::{Begun, Conditions};
 use sandgate_tests::{PLANES, Planes, SANDBOXES, eventually, sandbox_address};
-use sandgate_watch::{Credentials, Delivery, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use tokio::time::Instant;
 
 use crate::said::{Acknowledged, Said, ask_on, heard, history, table_of, versions_in};

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use sandgate_benches::failure::{Failure, Result};
 use sandgate_benches::record::Record;
 use sandgate_benches::stats::percentile;
-use sandgate_watch::RouteMessage;
+use sandgate_peering::RouteMessage;
 
 use crate::Common;
 use crate::gateway::Site;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use sandgate_benches::failure::{Failure, Result};
 use sandgate_benches::record::Record;
+use sandgate_peering::{Credentials, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use sandgate_tests::netns::Conditions;
 use sandgate_tests::{PLANES, Planes, eventually, sandbox_address};
-use sandgate_watch::{Credentials, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use tokio::time::Instant as Deadline;
 
 use crate::Common;

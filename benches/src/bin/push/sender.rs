@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use sandgate_benches::failure::{Failure, Result};
-use sandgate_watch::{Credentials, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
+use sandgate_peering::{Credentials, PeerAddress, Peers, PushSettings, Pusher, RouteMessage};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 

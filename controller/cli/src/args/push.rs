@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use sandgate_watch::PeerAddress;
+use sandgate_peering::PeerAddress;
 
 use crate::terminal::lesson;
 

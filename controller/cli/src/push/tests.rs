@@ -1,5 +1,5 @@
 use clap::Parser as _;
-use sandgate_watch::Peers;
+use sandgate_peering::Peers;
 
 use super::{credentials, message, peers};
 use crate::args::{Cli, Command, Push};

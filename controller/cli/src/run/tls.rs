@@ -15,7 +15,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sandgate_watch::pem;
+use sandgate_peering::pem;
 use serde_json::{Value, json};
 
 use super::render::add;

@@ -1,467 +1,122 @@
-//! The `refresh` section: where peers push routes to, and how they prove who they are.
+//! What the `refresh` section needs to know about the rest of the config: the provider whose objects are pushed, and
+//! the ranges of pod addresses. The receiver's crate checks the section's own keys.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use rustls::pki_types::ServerName;
-use sandgate_routes::{Clash, ObjectKey, TokenKind};
-use schemars::JsonSchema;
-use serde::Deserialize;
+use sandgate_peering::{Pushed, RefreshSettings, RefreshSettingsError};
+use sandgate_routes::{AddressPolicy, Clash, TokenKind};
 
-use super::{KubernetesSettings, SettingsError, given, in_range};
+use super::{KubernetesSettings, SettingsError, wrong};
 use crate::file::PROVIDER;
 use crate::kubernetes::Watched;
-use sandgate_objects::Provider;
-use sandgate_objects::built_in;
-use sandgate_routes::AddressPolicy;
+use sandgate_objects::{Provider, built_in};
+
+pub(super) use sandgate_peering::RawRefresh;
 
 #[cfg(test)]
 mod tests;
 
-const MAX_CONNECTIONS: u64 = 65_536;
-/// A week: whoever has not pushed for as long is not there any more.
-const MAX_LEASE_SECONDS: u64 = 7 * 24 * 3600;
-const MAX_CONFIRMATION_SECONDS: u64 = 3600;
-const MAX_WINDOW_SECONDS: u64 = 300;
-const MAX_KEYS: usize = 16;
-const MAX_KEY_ID: usize = 64;
-
-/// The checked `refresh` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefreshSettings {
-    pub(crate) listen: SocketAddr,
-    pub(crate) pushed: Pushed,
-    pub(crate) lease: Duration,
-    pub(crate) confirmation: Duration,
-    pub(crate) max_connections: usize,
-    pub(crate) tls: Option<TlsFiles>,
-    pub(crate) token_review: Option<TokenReviewSettings>,
-    pub(crate) hmac: Option<HmacSettings>,
-}
-
-impl RefreshSettings {
-    /// Whether anyone may push.
-    pub fn is_insecure(&self) -> bool {
-        self.methods().is_empty()
-    }
-
-    /// The names of the ways to prove who one is.
-    pub fn methods(&self) -> Vec<&'static str> {
-        let mtls = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-        [(mtls, "mtls"), (self.token_review.is_some(), "token-review"), (self.hmac.is_some(), "hmac")]
-            .into_iter()
-            .filter_map(|(on, name)| on.then_some(name))
-            .collect()
+impl From<RefreshSettingsError> for SettingsError {
+    fn from(RefreshSettingsError { key, reason }: RefreshSettingsError) -> Self {
+        Self { key, reason }
     }
 }
 
-/// Whose objects are pushed, and what holds for each of them as it does for those that are watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pushed {
-    pub(crate) provider: String,
-    pub(crate) clash: Clash,
-    pub(crate) ip_is_claimed: bool,
-    pub(crate) id_is_name: bool,
-    pub(crate) token_kind: TokenKind,
+/// Checks the `refresh` section.
+pub(super) fn check(
+    raw: RawRefresh,
+    tombstone_lifetime: Duration,
+    kubernetes: Option<&KubernetesSettings>,
+    has_ranges: bool,
+) -> Result<RefreshSettings, SettingsError> {
+    raw.check(tombstone_lifetime, |named| match kubernetes {
+        Some(kubernetes) => watched(named.as_deref(), kubernetes),
+        None => unwatched(named, has_ranges),
+    })
 }
 
-impl Pushed {
-    fn of(provider: &dyn Provider) -> Self {
-        Self {
-            provider: provider.name().to_owned(),
-            clash: provider.clash(),
-            ip_is_claimed: provider.address_is_claimed(),
-            id_is_name: provider.id_is_name(),
-            token_kind: provider.token_kind(),
-        }
-    }
-
-    /// The provider that is named, or the only one.
-    fn choose(
-        named: Option<String>,
-        kubernetes: Option<&KubernetesSettings>,
-        has_ranges: bool,
-    ) -> Result<Self, SettingsError> {
-        let Some(kubernetes) = kubernetes else { return Self::unwatched(named, has_ranges) };
-        let mut watched: BTreeMap<&str, Self> = BTreeMap::new();
-        for Watched { provider, .. } in kubernetes.watched() {
-            let next = Self::of(&**provider);
-            let known = watched.entry(provider.name()).or_insert_with(|| next.clone());
-            // Its entries may differ, and a push does not say which one it is of: the stricter counts.
-            if next.clash == Clash::Refuse {
-                known.clash = Clash::Refuse;
-            }
-            known.ip_is_claimed |= next.ip_is_claimed;
-        }
-        let names = watched.keys().copied().collect::<Vec<_>>().join(", ");
-        match named {
-            Some(name) => watched.remove(name.as_str()).ok_or_else(|| {
-                refused("provider", format!("expected one of kubernetes.providers ({names}), found {name}"))
-            }),
-            None => match (watched.pop_first(), watched.is_empty()) {
-                (Some((_, only)), true) => Ok(only),
-                _ => Err(refused(
-                    "provider",
-                    format!("expected the one whose objects are pushed, because there are several: {names}"),
-                )),
-            },
-        }
-    }
-
-    /// Where nothing is watched the name has only to be one: there is no watch that a push could miss.
-    fn unwatched(named: Option<String>, has_ranges: bool) -> Result<Self, SettingsError> {
-        let Some(name) = named else {
-            return Err(refused(
-                "provider",
-                "expected the provider whose objects are pushed, such as openkruise, because `kubernetes` names none",
-            ));
-        };
-        if name == PROVIDER {
-            return Err(refused("provider", format!("{name} is the provider of the routes file")));
-        }
-        let pushed = match built_in(&name) {
-            Some(provider) => Self::of(&*provider),
-            None => Self {
-                provider: name,
-                clash: Clash::default(),
-                ip_is_claimed: false,
-                id_is_name: false,
-                token_kind: TokenKind::Runtime,
-            },
-        };
-        if pushed.ip_is_claimed && !has_ranges {
-            let reason = format!(
-                "whoever may write an object of {} writes its address too: give `pod-ranges`",
-                pushed.provider
-            );
-            return Err(refused("provider", reason));
-        }
-        Ok(pushed)
+fn rules_of(provider: &dyn Provider) -> Pushed {
+    Pushed {
+        provider: provider.name().to_owned(),
+        clash: provider.clash(),
+        ip_is_claimed: provider.address_is_claimed(),
+        id_is_name: provider.id_is_name(),
+        token_kind: provider.token_kind(),
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-    pub(crate) client_ca: Option<PathBuf>,
-    pub(crate) client_names: Vec<ServerName<'static>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TokenReviewSettings {
-    pub(crate) audience: String,
-    pub(crate) subjects: Vec<String>,
-    pub(crate) kubeconfig: Option<PathBuf>,
-    pub(crate) context: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HmacSettings {
-    pub(crate) keys: Vec<(String, PathBuf)>,
-    pub(crate) window: Duration,
-}
-
-/// Where peers push routes to (`POST /refresh`), and how they prove who they are: at least one of `tls.client-ca`,
-/// `token-review` and `hmac`, or `insecure: true`. A request has to satisfy one of those that are given.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-#[schemars(extend(
-    "anyOf" = [
-        { "required": ["hmac"] },
-        { "required": ["token-review"] },
-        { "required": ["tls"], "properties": { "tls": { "required": ["client-ca"] } } },
-        { "required": ["insecure"], "properties": { "insecure": { "const": true } } },
-    ],
-    "if" = { "required": ["insecure"], "properties": { "insecure": { "const": true } } },
-    "then" = { "properties": {
-        "hmac": false,
-        "token-review": false,
-        "tls": { "properties": { "client-ca": false } },
-    } },
-))]
-pub(super) struct RawRefresh {
-    /// The address to listen on; `::` for every one of IPv6 and IPv4.
-    #[serde(default = "default_address")]
-    #[schemars(with = "String", extend("anyOf" = [{ "format": "ipv4" }, { "format": "ipv6" }]))]
-    address: IpAddr,
-    /// The port to listen on; 0 for a free one, which the status page tells.
-    #[serde(default = "default_port")]
-    port: u16,
-    /// The provider whose objects are pushed: one of `kubernetes.providers`, because watch and push of one object meet under
-    /// one name. Left out: the only one there. Where nothing is watched it has to be given.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9._-]{1,63}$"))]
-    provider: Option<String>,
-    /// How long a pushed route lives that no watch covers, from the last push of it: an equal one counts too. A route that
-    /// a watch covers has no lease; the watch tells what becomes of it.
-    #[serde(default = "default_lease")]
-    #[schemars(range(min = 1, max = MAX_LEASE_SECONDS))]
-    lease_seconds: u64,
-    /// How long a push may be ahead of a watch that is heard. If the watch has no word of it by then, it is undone.
-    #[serde(default = "default_confirmation")]
-    #[schemars(range(min = 1, max = MAX_CONFIRMATION_SECONDS))]
-    confirmation_seconds: u64,
-    /// Connections at once. A quarter of them is for those that have not proven who they are, of which the oldest goes first.
-    #[serde(default = "default_connections")]
-    #[schemars(range(min = 1, max = MAX_CONNECTIONS))]
-    max_connections: u64,
-    /// Serve HTTPS; with `client-ca`, a client certificate proves who pushes.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "RawTls")]
-    tls: Option<RawTls>,
-    /// Ask the Kubernetes API server whose bearer token it is.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "RawTokenReview")]
-    token_review: Option<RawTokenReview>,
-    /// Believe requests that are signed with a shared key.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "RawHmac")]
-    hmac: Option<RawHmac>,
-    /// Believe everyone who can reach the port. Whoever can then decides where your users' traffic goes.
-    #[serde(default)]
-    insecure: bool,
-}
-
-/// PEM files, read again when they change.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawTls {
-    /// The server's certificate chain.
-    #[schemars(length(min = 1))]
-    certificate: String,
-    /// Its private key.
-    #[schemars(length(min = 1))]
-    key: String,
-    /// The authorities whose client certificates are believed.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "String", length(min = 1))]
-    client_ca: Option<String>,
-    /// Believe only client certificates for one of these DNS names or addresses; empty: every one of the authorities'.
-    #[serde(default)]
-    client_names: Vec<String>,
-}
-
-/// A Kubernetes TokenReview.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawTokenReview {
-    /// The audience a token must be for.
-    #[schemars(length(min = 1))]
-    audience: String,
-    /// The user names that may push, such as `system:serviceaccount:NAMESPACE:NAME`: any pod can get a token for any
-    /// audience, so the audience alone proves nothing.
-    #[schemars(length(min = 1), inner(length(min = 1)))]
-    subjects: Vec<String>,
-    /// A kubeconfig; without one, the pod's own credentials, else KUBECONFIG or ~/.kube/config.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "String", length(min = 1))]
-    kubeconfig: Option<String>,
-    /// The kubeconfig's context.
-    #[serde(default, deserialize_with = "given")]
-    #[schemars(with = "String", length(min = 1))]
-    context: Option<String>,
-}
-
-/// Shared keys.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawHmac {
-    /// The keys that are believed; several while one replaces another.
-    #[schemars(length(min = 1, max = MAX_KEYS))]
-    keys: Vec<RawKey>,
-    /// How far a request's time may be from this machine's.
-    #[serde(default = "default_window")]
-    #[schemars(range(min = 1, max = MAX_WINDOW_SECONDS))]
-    window_seconds: u64,
-}
-
-/// One shared key.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawKey {
-    /// What requests call it.
-    #[schemars(regex(pattern = r"^[A-Za-z0-9._-]{1,64}$"))]
-    id: String,
-    /// A file with at least 32 bytes, read again when it changes; line ends at its end do not count.
-    #[schemars(length(min = 1))]
-    file: String,
-}
-
-fn default_address() -> IpAddr {
-    Ipv4Addr::UNSPECIFIED.into()
-}
-
-fn default_port() -> u16 {
-    7789
-}
-
-fn default_lease() -> u64 {
-    300
-}
-
-fn default_confirmation() -> u64 {
-    30
-}
-
-fn default_connections() -> u64 {
-    256
-}
-
-fn default_window() -> u64 {
-    30
-}
-
-fn refused(key: &str, reason: impl Into<String>) -> SettingsError {
-    SettingsError { key: format!("refresh.{key}"), reason: reason.into() }
-}
-
-fn path(key: &str, text: String) -> Result<PathBuf, SettingsError> {
-    if text.is_empty() {
-        return Err(refused(key, "expected the path of a file, found an empty text"));
+/// The provider that is named, or the only one that is watched.
+fn watched(named: Option<&str>, kubernetes: &KubernetesSettings) -> Result<Pushed, SettingsError> {
+    let mut watched: BTreeMap<&str, Pushed> = BTreeMap::new();
+    for Watched { provider, .. } in kubernetes.watched() {
+        let next = rules_of(&**provider);
+        let known = watched.entry(provider.name()).or_insert_with(|| next.clone());
+        // The entries of one provider may differ, and a push does not name its entry: the stricter rule counts.
+        if next.clash == Clash::Refuse {
+            known.clash = Clash::Refuse;
+        }
+        known.ip_is_claimed |= next.ip_is_claimed;
     }
-    Ok(text.into())
+    let names = watched.keys().copied().collect::<Vec<_>>().join(", ");
+    let reason = match named {
+        Some(name) => match watched.remove(name) {
+            Some(pushed) => return Ok(pushed),
+            None => format!("expected one of kubernetes.providers ({names}), found {name}"),
+        },
+        None => match (watched.pop_first(), watched.is_empty()) {
+            (Some((_, only)), true) => return Ok(only),
+            _ => format!("expected the one whose objects are pushed, because there are several: {names}"),
+        },
+    };
+    Err(wrong("refresh.provider", reason))
 }
 
-fn word(text: &str, max: usize) -> bool {
-    (1..=max).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
-}
-
-impl RawRefresh {
-    pub(super) fn check(
-        self,
-        tombstone_lifetime: Duration,
-        kubernetes: Option<&KubernetesSettings>,
-        has_ranges: bool,
-    ) -> Result<RefreshSettings, SettingsError> {
-        if self
-            .provider
-            .as_ref()
-            .is_some_and(|name| !word(name, 63) || ObjectKey::new(name, "", "x").is_err())
-        {
-            return Err(refused("provider", "expected 1 to 63 letters, digits, `.`, `_` or `-`"));
-        }
-        let lease = in_range("refresh.lease-seconds", self.lease_seconds, MAX_LEASE_SECONDS)?;
-        let confirmation =
-            in_range("refresh.confirmation-seconds", self.confirmation_seconds, MAX_CONFIRMATION_SECONDS)?;
-        let max_connections = in_range("refresh.max-connections", self.max_connections, MAX_CONNECTIONS)?;
-        let settings = RefreshSettings {
-            listen: SocketAddr::new(self.address, self.port),
-            pushed: Pushed::choose(self.provider, kubernetes, has_ranges)?,
-            lease: Duration::from_secs(lease),
-            confirmation: Duration::from_secs(confirmation),
-            max_connections: usize::try_from(max_connections).unwrap_or(usize::MAX),
-            tls: self.tls.map(RawTls::check).transpose()?,
-            token_review: self.token_review.map(RawTokenReview::check).transpose()?,
-            hmac: self.hmac.map(|hmac| hmac.check(tombstone_lifetime)).transpose()?,
-        };
-        match (self.insecure, settings.is_insecure()) {
-            (false, true) => Err(SettingsError {
-                key: "refresh".to_owned(),
-                reason: "expected one of tls.client-ca, token-review and hmac, or insecure: true".to_owned(),
-            }),
-            (true, false) => Err(refused(
-                "insecure",
-                format!("expected false, because {} is given", settings.methods().join(", ")),
-            )),
-            _ => Ok(settings),
-        }
+/// Without a watch any name will do: there is no watched object that a push could miss.
+fn unwatched(named: Option<String>, has_ranges: bool) -> Result<Pushed, SettingsError> {
+    let Some(name) = named else {
+        return Err(wrong(
+            "refresh.provider",
+            "expected the provider whose objects are pushed, such as openkruise, because `kubernetes` names none",
+        ));
+    };
+    if name == PROVIDER {
+        return Err(wrong("refresh.provider", format!("{name} is the provider of the routes file")));
     }
-}
-
-impl RawTls {
-    fn check(self) -> Result<TlsFiles, SettingsError> {
-        let names = self.client_names.into_iter().map(|name| {
-            ServerName::try_from(name)
-                .map_err(|_| refused("tls.client-names", "expected DNS names or addresses"))
-        });
-        let client_names: Vec<_> = names.collect::<Result<_, _>>()?;
-        if self.client_ca.is_none() && !client_names.is_empty() {
-            return Err(refused("tls.client-names", "expected client-ca beside it"));
-        }
-        Ok(TlsFiles {
-            certificate: path("tls.certificate", self.certificate)?,
-            key: path("tls.key", self.key)?,
-            client_ca: self.client_ca.map(|text| path("tls.client-ca", text)).transpose()?,
-            client_names,
-        })
+    let pushed = match built_in(&name) {
+        Some(provider) => rules_of(&*provider),
+        None => Pushed {
+            provider: name,
+            clash: Clash::default(),
+            ip_is_claimed: false,
+            id_is_name: false,
+            token_kind: TokenKind::Runtime,
+        },
+    };
+    if pushed.ip_is_claimed && !has_ranges {
+        let reason = format!(
+            "whoever may write an object of {} writes its address too: give `pod-ranges`",
+            pushed.provider
+        );
+        return Err(wrong("refresh.provider", reason));
     }
+    Ok(pushed)
 }
 
-impl RawTokenReview {
-    fn check(self) -> Result<TokenReviewSettings, SettingsError> {
-        if self.audience.is_empty() {
-            return Err(refused("token-review.audience", "expected an audience, found an empty text"));
-        }
-        if self.subjects.is_empty() || self.subjects.iter().any(String::is_empty) {
-            return Err(refused(
-                "token-review.subjects",
-                "expected user names such as system:serviceaccount:NAMESPACE:NAME",
-            ));
-        }
-        let context = match self.context {
-            Some(context) if context.is_empty() => {
-                return Err(refused("token-review.context", "expected a name, found an empty text"));
-            }
-            context => context,
-        };
-        Ok(TokenReviewSettings {
-            audience: self.audience,
-            subjects: self.subjects,
-            kubeconfig: self.kubeconfig.map(|text| path("token-review.kubeconfig", text)).transpose()?,
-            context,
-        })
-    }
-}
-
-impl RawHmac {
-    fn check(self, tombstone_lifetime: Duration) -> Result<HmacSettings, SettingsError> {
-        if !(1..=MAX_KEYS).contains(&self.keys.len()) {
-            return Err(refused("hmac.keys", format!("expected 1 to {MAX_KEYS} keys")));
-        }
-        let mut keys: Vec<(String, PathBuf)> = Vec::with_capacity(self.keys.len());
-        for RawKey { id, file } in self.keys {
-            if !word(&id, MAX_KEY_ID) {
-                return Err(refused("hmac.keys.id", "expected 1 to 64 letters, digits, `.`, `_` or `-`"));
-            }
-            if keys.iter().any(|(known, _)| *known == id) {
-                return Err(refused("hmac.keys.id", format!("{id} is given twice")));
-            }
-            keys.push((id, path("hmac.keys.file", file)?));
-        }
-        let window = in_range("refresh.hmac.window-seconds", self.window_seconds, MAX_WINDOW_SECONDS)?;
-        let window = Duration::from_secs(window);
-        // A message stays good for twice the window; one that outlives the tombstone could bring a route back.
-        if window * 2 > tombstone_lifetime {
-            return Err(refused(
-                "hmac.window-seconds",
-                "expected at most half of tombstone-lifetime-seconds: an old message must not outlive a delete",
-            ));
-        }
-        Ok(HmacSettings { keys, window })
-    }
-}
-
-/// The `pod-ranges` key.
+/// Checks the `pod-ranges` key.
 pub(super) fn check_ranges(ranges: Option<Vec<String>>) -> Result<AddressPolicy, SettingsError> {
-    let ranges = ranges.map(|ranges| {
-        if ranges.is_empty() {
-            return Err(
-                "expected at least one range; leave the key out to admit every private address".to_owned()
-            );
-        }
-        let parse = |(at, text): (usize, &String)| {
-            text.parse::<IpNet>().map_err(|_| {
-                format!("expected ranges such as 10.244.0.0/16 or fd00::/48; number {} is none", at + 1)
-            })
-        };
-        ranges.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()
-    });
-    let ranges =
-        ranges.transpose().map_err(|reason| SettingsError { key: "pod-ranges".to_owned(), reason })?;
-    Ok(AddressPolicy::new(ranges.unwrap_or_default()))
+    let Some(ranges) = ranges else { return Ok(AddressPolicy::default()) };
+    if ranges.is_empty() {
+        let reason = "expected at least one range; leave the key out to admit every private address";
+        return Err(wrong("pod-ranges", reason));
+    }
+    let parse = |(at, text): (usize, &String)| {
+        text.parse::<IpNet>().map_err(|_| {
+            let reason =
+                format!("expected ranges such as 10.244.0.0/16 or fd00::/48; number {} is none", at + 1);
+            wrong("pod-ranges", reason)
+        })
+    };
+    Ok(AddressPolicy::new(ranges.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?))
 }

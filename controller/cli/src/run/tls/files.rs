@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{Error, InconsistentKeys, ServerConfig};
-use sandgate_watch::pem::{certificates, private_key};
+use sandgate_peering::pem::{certificates, private_key};
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::config::Certificate;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use sandgate_watch::pem;
+use sandgate_peering::pem;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 

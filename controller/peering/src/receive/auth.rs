@@ -1,0 +1,146 @@
+//! Who may push.
+//!
+//! A request has to satisfy one of the configured methods. An `Authorization` header decides if there is one, by its
+//! scheme: `Bearer` for TokenReview, `SANDGATE-HMAC-SHA256` for a shared key; one that is wrong, or of a method that is
+//! not configured, is refused even on a connection with a good certificate. Without the header a client certificate
+//! decides. Everything that can be judged by the head of a request is, before its body is read.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::replay::{Freshness, MAX_NONCES, Replay};
+use super::review::{Reviewer, Standing};
+use crate::hmac::{Claim, HmacKey, Proof, unix_now};
+use crate::receive::settings::{HmacSettings, RefreshSettings};
+use crate::reload::Reloaded;
+
+/// Why a request may not push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// Wrong or no credentials.
+    Unauthorized,
+    /// They could not be checked now.
+    Unchecked,
+}
+
+/// What is still to be shown by the body.
+#[derive(Debug)]
+pub(crate) enum Admitted {
+    Whatever,
+    Signed(Proof),
+}
+
+pub(crate) struct Auth {
+    insecure: bool,
+    certificates: bool,
+    reviewer: Option<Reviewer>,
+    signatures: Option<Signatures>,
+}
+
+struct Signatures {
+    keys: Reloaded<Vec<HmacKey>>,
+    replay: Mutex<Replay>,
+}
+
+impl Auth {
+    /// Reads the keys. What was signed up to `since` is not believed.
+    pub(crate) fn new(settings: &RefreshSettings, since: u64) -> Result<Self, String> {
+        Ok(Self {
+            insecure: settings.is_insecure(),
+            certificates: settings.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
+            reviewer: settings.token_review.clone().map(Reviewer::new),
+            signatures: settings.hmac.as_ref().map(|hmac| Signatures::new(hmac, since)).transpose()?,
+        })
+    }
+
+    /// Judges the head of a request of `source` that came with a good client certificate or without one.
+    pub(crate) async fn head(
+        &self,
+        head: &Parts,
+        certificate: bool,
+        source: IpAddr,
+    ) -> Result<Admitted, Denied> {
+        if self.insecure {
+            return Ok(Admitted::Whatever);
+        }
+        let mut values = head.headers.get_all(AUTHORIZATION).iter();
+        match (values.next(), values.next()) {
+            (None, _) if self.certificates && certificate => Ok(Admitted::Whatever),
+            (Some(value), None) => self.header(head, value.as_bytes(), source).await,
+            _ => Err(Denied::Unauthorized),
+        }
+    }
+
+    async fn header(&self, head: &Parts, value: &[u8], source: IpAddr) -> Result<Admitted, Denied> {
+        if let Some(token) = bearer(value) {
+            let reviewer = self.reviewer.as_ref().ok_or(Denied::Unauthorized)?;
+            return match reviewer.review(token, source).await {
+                Standing::Good => Ok(Admitted::Whatever),
+                Standing::Bad => Err(Denied::Unauthorized),
+                Standing::Unknown => Err(Denied::Unchecked),
+            };
+        }
+        let signatures = self.signatures.as_ref().ok_or(Denied::Unauthorized)?;
+        let path = head.uri.path_and_query().map_or("", |path| path.as_str());
+        signatures
+            .verify(value, head.method.as_str(), path, unix_now())
+            .map(Admitted::Signed)
+            .ok_or(Denied::Unauthorized)
+    }
+
+    /// Judges the body.
+    pub(crate) fn body(&self, admitted: &Admitted, body: &[u8]) -> Result<(), Denied> {
+        match (admitted, &self.signatures) {
+            (Admitted::Whatever, _) => Ok(()),
+            (Admitted::Signed(proof), Some(signatures)) if proof.covers(body) => {
+                signatures.spend(proof, unix_now())
+            }
+            (Admitted::Signed(_), _) => Err(Denied::Unauthorized),
+        }
+    }
+
+    /// Looks whether the keys changed. May block.
+    pub(crate) fn look(&self) -> Option<Result<(), String>> {
+        self.signatures.as_ref()?.keys.look()
+    }
+}
+
+impl Signatures {
+    fn new(settings: &HmacSettings, since: u64) -> Result<Self, String> {
+        let keys = settings.keys.clone();
+        let paths: Vec<PathBuf> = keys.iter().map(|(_, file)| file.clone()).collect();
+        let load = move || keys.iter().map(|(id, file)| HmacKey::read(id, file)).collect();
+        Ok(Self {
+            keys: Reloaded::new(paths, load)?,
+            replay: Mutex::new(Replay::new(settings.window, MAX_NONCES, since)),
+        })
+    }
+
+    fn verify(&self, value: &[u8], method: &str, path: &str, now: u64) -> Option<Proof> {
+        let claim = Claim::parse(value)?;
+        let timely = self.replay.lock().unwrap_or_else(PoisonError::into_inner).is_timely(claim.time, now);
+        if !timely {
+            return None;
+        }
+        claim.verify(&self.keys.get(), method, path)
+    }
+
+    fn spend(&self, proof: &Proof, now: u64) -> Result<(), Denied> {
+        let mut replay = self.replay.lock().unwrap_or_else(PoisonError::into_inner);
+        match replay.note(proof.time, proof.nonce, now) {
+            Freshness::Fresh => Ok(()),
+            Freshness::Stale => Err(Denied::Unauthorized),
+            Freshness::Full => Err(Denied::Unchecked),
+        }
+    }
+}
+
+/// The token, where the scheme is `Bearer`, in any case as RFC 9110 has it.
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}

@@ -1,0 +1,76 @@
+//! How a sender proves who it is: the same three ways that a receiver knows.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+
+use crate::hmac::{HmacKey, unix_now};
+use crate::reload::Reloaded;
+use crate::tls;
+
+/// What to prove oneself with. Files are read again when they change.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// The authorities of the peers' certificates: needed where a peer is `https`.
+    pub ca: Option<PathBuf>,
+    /// A client certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// A file with a bearer token, as Kubernetes projects one into a pod.
+    pub token: Option<PathBuf>,
+    /// A shared key: its name and its file. Used in the place of a token.
+    pub hmac: Option<(String, PathBuf)>,
+}
+
+pub(super) struct Proofs {
+    pub(super) tls: Option<Reloaded<ClientConfig>>,
+    token: Option<Reloaded<String>>,
+    hmac: Option<Reloaded<HmacKey>>,
+}
+
+impl Proofs {
+    /// Reads the files.
+    pub(super) fn read(credentials: &Credentials) -> Result<Self, String> {
+        let Credentials { ca, certificate, token, hmac } = credentials.clone();
+        let tls = ca.map(|ca| {
+            let files = [&ca].into_iter().chain(certificate.iter().flat_map(|(a, b)| [a, b])).cloned();
+            Reloaded::new(files.collect(), move || {
+                tls::client_config(&ca, certificate.as_ref().map(|(a, b)| (a.as_path(), b.as_path())))
+            })
+        });
+        let token = token.map(|file| {
+            Reloaded::new(vec![file.clone()], move || {
+                let text =
+                    std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+                let token = text.trim();
+                if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                    return Err(format!("{}: expected a token", file.display()));
+                }
+                Ok(format!("Bearer {token}"))
+            })
+        });
+        let hmac =
+            hmac.map(|(id, file)| Reloaded::new(vec![file.clone()], move || HmacKey::read(&id, &file)));
+        Ok(Self { tls: tls.transpose()?, token: token.transpose()?, hmac: hmac.transpose()? })
+    }
+
+    /// The `authorization` header of one try.
+    pub(super) fn authorization(&self, path: &str, body: &[u8]) -> Result<Option<String>, String> {
+        if let Some(hmac) = &self.hmac {
+            return hmac.get().sign("POST", path, body, unix_now()).map(Some);
+        }
+        Ok(self.token.as_ref().map(|token| token.get().as_ref().clone()))
+    }
+
+    /// Looks whether files changed. May block.
+    pub(super) fn look(self: &Arc<Self>) {
+        let looked = [
+            self.tls.as_ref().and_then(Reloaded::look),
+            self.token.as_ref().and_then(Reloaded::look),
+            self.hmac.as_ref().and_then(Reloaded::look),
+        ];
+        for error in looked.into_iter().flatten().filter_map(Result::err) {
+            tracing::error!("push: the credentials have changed and the old ones are kept: {error}");
+        }
+    }
+}
