@@ -13,14 +13,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac};
 
+use crate::credential::{CredentialError, KeyLengthError, read};
+
 #[cfg(test)]
 mod tests;
 
 pub(crate) const SCHEME: &str = "SANDGATE-HMAC-SHA256";
 
 /// The fewest bytes of a key: as many as the digest has.
-const MIN_KEY: usize = 32;
-const MAX_KEY: usize = 4096;
+pub(crate) const MIN_KEY: usize = 32;
+pub(crate) const MAX_KEY: usize = 4096;
+
+/// The system has no random numbers. A retry may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no random numbers")]
+pub struct RandomError;
 
 /// A shared key and its name.
 #[derive(Clone)]
@@ -39,10 +46,10 @@ impl HmacKey {
     /// Takes a key of at least 32 bytes.
     ///
     /// # Errors
-    /// In words, when the key is too short or too long.
-    pub fn new(id: &str, key: &[u8]) -> Result<Self, String> {
+    /// When the key is too short or too long.
+    pub fn new(id: &str, key: &[u8]) -> Result<Self, KeyLengthError> {
         if !(MIN_KEY..=MAX_KEY).contains(&key.len()) {
-            return Err(format!("a key has {MIN_KEY} to {MAX_KEY} bytes, this one has {}", key.len()));
+            return Err(KeyLengthError(key.len()));
         }
         Ok(Self { id: id.to_owned(), key: hmac::Key::new(hmac::HMAC_SHA256, key) })
     }
@@ -50,12 +57,12 @@ impl HmacKey {
     /// Reads a key from a file. Line ends at its end do not count.
     ///
     /// # Errors
-    /// In words, when there is none or it cannot be a key.
-    pub fn read(id: &str, file: &Path) -> Result<Self, String> {
-        let in_file = |reason: String| format!("{}: {reason}", file.display());
-        let content = std::fs::read(file).map_err(|error| in_file(error.to_string()))?;
+    /// When the file cannot be read or its content cannot be a key.
+    pub fn read(id: &str, file: &Path) -> Result<Self, CredentialError> {
+        let content = read(file)?;
         let end = content.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
-        Self::new(id, &content[..end]).map_err(in_file)
+        Self::new(id, &content[..end])
+            .map_err(|source| CredentialError::Key { file: file.to_owned(), source })
     }
 
     /// What requests call it.
@@ -67,9 +74,9 @@ impl HmacKey {
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub fn sign(&self, method: &str, path: &str, body: &[u8], unix: u64) -> Result<String, String> {
+    pub fn sign(&self, method: &str, path: &str, body: &[u8], unix: u64) -> Result<String, RandomError> {
         let mut nonce = [0; 16];
-        SystemRandom::new().fill(&mut nonce).map_err(|_| "no random numbers")?;
+        SystemRandom::new().fill(&mut nonce).map_err(|_| RandomError)?;
         let (nonce, body) = (hex(&nonce), hex(digest::digest(&digest::SHA256, body).as_ref()));
         let mac = hmac::sign(&self.key, text(&self.id, method, path, unix, &nonce, &body).as_bytes());
         let mac = hex(mac.as_ref());

@@ -1,19 +1,22 @@
 //! Files with keys and certificates, read again when they change.
 //!
-//! What cannot be read or is wrong changes nothing: the last good value holds, and the error says so. Kubernetes swaps
-//! the files of a mounted Secret together, so all of them are read as one value. Files are looked at once a second.
+//! If a file cannot be read or is wrong, the last good value stays in use and the error is reported. Kubernetes replaces
+//! the files of a mounted Secret together, so all of them are read as one value. They are checked once a second.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 
-/// How often files are looked at.
-pub(crate) const LOOK: Duration = Duration::from_secs(1);
+use crate::credential::CredentialError;
 
-type Load<T> = Box<dyn Fn() -> Result<T, String> + Send + Sync>;
+/// How often files are checked for changes.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+type Load<T> = Box<dyn Fn() -> Result<T, CredentialError> + Send + Sync>;
 /// Device, inode, length, times of change: of each file, as far as it is there.
 type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
 
@@ -28,9 +31,9 @@ impl<T> Reloaded<T> {
     /// Reads the files for the first time.
     pub(crate) fn new(
         paths: Vec<PathBuf>,
-        load: impl Fn() -> Result<T, String> + Send + Sync + 'static,
-    ) -> Result<Self, String> {
-        // Taken before the files are read: a change in between is seen by the next look.
+        load: impl Fn() -> Result<T, CredentialError> + Send + Sync + 'static,
+    ) -> Result<Self, CredentialError> {
+        // Taken before the files are read, so that the next check sees a change in between.
         let seen = signature(&paths);
         let value = load()?;
         Ok(Self { value: ArcSwap::from_pointee(value), paths, load: Box::new(load), seen: Mutex::new(seen) })
@@ -41,10 +44,10 @@ impl<T> Reloaded<T> {
         self.value.load_full()
     }
 
-    /// Looks whether the files changed, and reads them if so. May block.
-    pub(crate) fn look(&self) -> Option<Result<(), String>> {
+    /// Reads the files again if they have changed. May block.
+    pub(crate) fn reload(&self) -> Option<Result<(), CredentialError>> {
         let now = signature(&self.paths);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if *seen == now {
             return None;
         }
@@ -66,11 +69,12 @@ fn signature(paths: &[PathBuf]) -> Signature {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::credential::read;
 
-    fn number(path: PathBuf) -> impl Fn() -> Result<u32, String> {
+    fn number(path: PathBuf) -> impl Fn() -> Result<u32, CredentialError> {
         move || {
-            let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            text.trim().parse().map_err(|_| "no number".to_owned())
+            let text = String::from_utf8(read(&path)?).unwrap();
+            text.trim().parse().map_err(|_| CredentialError::content(&path, "a number"))
         }
     }
 
@@ -81,15 +85,17 @@ mod tests {
         assert!(Reloaded::new(vec![file.clone()], number(file.clone())).is_err());
         std::fs::write(&file, "7").unwrap();
         let reloaded = Reloaded::new(vec![file.clone()], number(file.clone())).unwrap();
-        assert_eq!((*reloaded.get(), reloaded.look()), (7, None));
+        assert!(reloaded.reload().is_none() && *reloaded.get() == 7);
         std::fs::write(&file, "seven").unwrap();
-        assert_eq!(reloaded.look(), Some(Err("no number".to_owned())));
-        assert_eq!((*reloaded.get(), reloaded.look()), (7, None));
+        let error = reloaded.reload().unwrap().unwrap_err().to_string();
+        assert!(error.ends_with("number: expected a number"), "{error}");
+        assert!(reloaded.reload().is_none() && *reloaded.get() == 7);
         std::fs::write(folder.path().join("fresh"), "8").unwrap();
         std::fs::rename(folder.path().join("fresh"), &file).unwrap();
-        assert_eq!((reloaded.look(), *reloaded.get()), (Some(Ok(())), 8));
+        assert!(reloaded.reload().is_some_and(|result| result.is_ok()));
+        assert_eq!(*reloaded.get(), 8);
         std::fs::remove_file(&file).unwrap();
-        assert!(reloaded.look().is_some_and(|result| result.is_err()));
+        assert!(reloaded.reload().is_some_and(|result| result.is_err()));
         assert_eq!(*reloaded.get(), 8);
     }
 }

@@ -21,10 +21,11 @@
 //! it has not got are kept for [`PushSettings::keep_absent`], with those that come meanwhile, and sent if it returns.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use sandgate_routes::{Capability, Fate, State, verdict};
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -37,10 +38,14 @@ mod credentials;
 mod discover;
 mod pace;
 mod queue;
+mod tls;
 mod worker;
 
 #[cfg(all(test, feature = "receive"))]
 mod tests;
+
+#[cfg(all(test, feature = "receive"))]
+pub(crate) use tls::client_config;
 
 pub use address::{PeerAddress, PeerAddressError};
 pub use credentials::Credentials;
@@ -51,8 +56,9 @@ use discover::Discovery;
 use queue::Pending;
 use worker::Peer;
 
+use crate::credential::CredentialError;
 use crate::message::{MessageError, RouteMessage};
-use crate::reload::LOOK;
+use crate::reload::PERIOD;
 
 /// How a pusher pushes.
 #[derive(Clone, Debug)]
@@ -153,12 +159,12 @@ pub struct PeerMetrics {
     pub error: Option<String>,
 }
 
-/// Why a pusher cannot be. Trying again helps once the files are right.
+/// Why a pusher cannot start. A retry helps once the files are right.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
     /// A file with credentials is missing or wrong.
-    #[error("{0}")]
-    Credentials(String),
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
 }
 
 /// Pushes routes to peers. Cheap to clone; with the last one everything ends.
@@ -187,12 +193,12 @@ impl Pusher {
     /// # Panics
     /// Outside of a Tokio runtime.
     pub fn start(settings: PushSettings, peers: Peers, credentials: &Credentials) -> Result<Self, PushError> {
-        let proofs = Arc::new(Proofs::read(credentials).map_err(PushError::Credentials)?);
+        let proofs = Arc::new(Proofs::read(credentials)?);
         let (found, _) = watch::channel(false);
         let shared = Arc::new(Shared { settings, proofs, peers: Mutex::default(), found });
         let discovering = tokio::spawn(discover(Arc::clone(&shared), Discovery::new(peers)));
-        let looking = tokio::spawn(look(Arc::clone(&shared.proofs)));
-        let tasks = vec![discovering.abort_handle(), looking.abort_handle()];
+        let following = tokio::spawn(follow_files(Arc::clone(&shared.proofs)));
+        let tasks = vec![discovering.abort_handle(), following.abort_handle()];
         Ok(Self(Arc::new(Inner { shared, tasks })))
     }
 
@@ -215,39 +221,33 @@ impl Pusher {
         let deletes = verdict(state, Capability::default()).fate == Fate::Delete;
         let body = Bytes::from(serde_json::to_vec(message).map_err(|_| MessageError::NotJson)?);
         let since = Instant::now();
-        let peers = self.0.shared.lock();
+        let peers = self.0.shared.peers.lock();
         let hand_over = |(address, (peer, _)): (&PeerAddress, &(Arc<Peer>, AbortHandle))| {
-            let (waiter, told) = oneshot::channel();
+            let (waiter, delivery) = oneshot::channel();
             let found = peer.push(Pending {
                 key: key.clone(),
                 version: version.clone(),
                 deletes,
                 body: body.clone(),
                 since,
-                said: since,
+                queued: since,
                 waiter: Some(waiter),
             });
-            found.then(|| (address.clone(), told))
+            found.then(|| (address.clone(), delivery))
         };
         Ok(Ticket { answers: peers.iter().filter_map(hand_over).collect() })
     }
 
     /// Numbers about each peer.
     pub fn metrics(&self) -> Vec<PeerMetrics> {
-        self.0.shared.lock().values().map(|(peer, _)| peer.metrics()).collect()
+        self.0.shared.peers.lock().values().map(|(peer, _)| peer.metrics()).collect()
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.tasks.iter().for_each(AbortHandle::abort);
-        self.shared.lock().values().for_each(|(_, task)| task.abort());
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<PeerAddress, (Arc<Peer>, AbortHandle)>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.peers.lock().values().for_each(|(_, task)| task.abort());
     }
 }
 
@@ -255,7 +255,7 @@ async fn discover(shared: Arc<Shared>, mut discovery: Discovery) {
     loop {
         match discovery.find().await {
             Ok(found) => {
-                let mut peers = shared.lock();
+                let mut peers = shared.peers.lock();
                 peers.retain(|address, (peer, task)| {
                     let stays = if found.contains(address) {
                         peer.found();
@@ -289,11 +289,11 @@ async fn discover(shared: Arc<Shared>, mut discovery: Discovery) {
     }
 }
 
-async fn look(proofs: Arc<Proofs>) {
+async fn follow_files(proofs: Arc<Proofs>) {
     loop {
-        sleep(LOOK).await;
+        sleep(PERIOD).await;
         let proofs = Arc::clone(&proofs);
-        if spawn_blocking(move || proofs.look()).await.is_err() {
+        if spawn_blocking(move || proofs.reload()).await.is_err() {
             return;
         }
     }
@@ -319,12 +319,4 @@ impl Ticket {
         }
         outcomes
     }
-}
-
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

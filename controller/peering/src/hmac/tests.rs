@@ -60,7 +60,7 @@ fn line_ends_at_the_end_of_a_key_file_do_not_count() {
         assert!(Claim::parse(header.as_bytes()).unwrap().verify(&[key], "POST", "/").is_some(), "{end:?}");
     }
     std::fs::write(&file, "\n").unwrap();
-    assert!(HmacKey::read("main", &file).unwrap_err().contains("key: a key has"));
+    assert!(HmacKey::read("main", &file).unwrap_err().to_string().contains("key: a key has"));
     assert!(HmacKey::read("main", &folder.path().join("none")).is_err());
 }
 

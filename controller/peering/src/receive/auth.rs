@@ -1,19 +1,20 @@
 //! Who may push.
 //!
-//! A request has to satisfy one of the configured methods. An `Authorization` header decides if there is one, by its
-//! scheme: `Bearer` for TokenReview, `SANDGATE-HMAC-SHA256` for a shared key; one that is wrong, or of a method that is
-//! not configured, is refused even on a connection with a good certificate. Without the header a client certificate
-//! decides. Everything that can be judged by the head of a request is, before its body is read.
+//! A request has to satisfy one of the configured methods. If it has an `Authorization` header, only that header is
+//! checked: `Bearer` by TokenReview, `SANDGATE-HMAC-SHA256` by a shared key. A client certificate does not rescue a header
+//! that is wrong or of a method that is not configured. Without the header, the client certificate is checked. Everything
+//! that the head of a request shows is checked before its body is read.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
+use parking_lot::Mutex;
 
 use super::replay::{Freshness, MAX_NONCES, Replay};
 use super::review::{Reviewer, Standing};
+use crate::credential::CredentialError;
 use crate::hmac::{Claim, HmacKey, Proof, unix_now};
 use crate::receive::settings::{HmacSettings, RefreshSettings};
 use crate::reload::Reloaded;
@@ -27,10 +28,12 @@ pub(crate) enum Denied {
     Unchecked,
 }
 
-/// What is still to be shown by the body.
+/// What the body still has to show.
 #[derive(Debug)]
 pub(crate) enum Admitted {
-    Whatever,
+    /// Nothing.
+    Any,
+    /// That it is the one that was signed.
     Signed(Proof),
 }
 
@@ -48,7 +51,7 @@ struct Signatures {
 
 impl Auth {
     /// Reads the keys. What was signed up to `since` is not believed.
-    pub(crate) fn new(settings: &RefreshSettings, since: u64) -> Result<Self, String> {
+    pub(crate) fn new(settings: &RefreshSettings, since: u64) -> Result<Self, CredentialError> {
         Ok(Self {
             insecure: settings.is_insecure(),
             certificates: settings.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()),
@@ -65,11 +68,11 @@ impl Auth {
         source: IpAddr,
     ) -> Result<Admitted, Denied> {
         if self.insecure {
-            return Ok(Admitted::Whatever);
+            return Ok(Admitted::Any);
         }
         let mut values = head.headers.get_all(AUTHORIZATION).iter();
         match (values.next(), values.next()) {
-            (None, _) if self.certificates && certificate => Ok(Admitted::Whatever),
+            (None, _) if self.certificates && certificate => Ok(Admitted::Any),
             (Some(value), None) => self.header(head, value.as_bytes(), source).await,
             _ => Err(Denied::Unauthorized),
         }
@@ -79,7 +82,7 @@ impl Auth {
         if let Some(token) = bearer(value) {
             let reviewer = self.reviewer.as_ref().ok_or(Denied::Unauthorized)?;
             return match reviewer.review(token, source).await {
-                Standing::Good => Ok(Admitted::Whatever),
+                Standing::Good => Ok(Admitted::Any),
                 Standing::Bad => Err(Denied::Unauthorized),
                 Standing::Unknown => Err(Denied::Unchecked),
             };
@@ -95,7 +98,7 @@ impl Auth {
     /// Judges the body.
     pub(crate) fn body(&self, admitted: &Admitted, body: &[u8]) -> Result<(), Denied> {
         match (admitted, &self.signatures) {
-            (Admitted::Whatever, _) => Ok(()),
+            (Admitted::Any, _) => Ok(()),
             (Admitted::Signed(proof), Some(signatures)) if proof.covers(body) => {
                 signatures.spend(proof, unix_now())
             }
@@ -103,14 +106,14 @@ impl Auth {
         }
     }
 
-    /// Looks whether the keys changed. May block.
-    pub(crate) fn look(&self) -> Option<Result<(), String>> {
-        self.signatures.as_ref()?.keys.look()
+    /// Reads the keys again if they have changed. May block.
+    pub(crate) fn reload(&self) -> Option<Result<(), CredentialError>> {
+        self.signatures.as_ref()?.keys.reload()
     }
 }
 
 impl Signatures {
-    fn new(settings: &HmacSettings, since: u64) -> Result<Self, String> {
+    fn new(settings: &HmacSettings, since: u64) -> Result<Self, CredentialError> {
         let keys = settings.keys.clone();
         let paths: Vec<PathBuf> = keys.iter().map(|(_, file)| file.clone()).collect();
         let load = move || keys.iter().map(|(id, file)| HmacKey::read(id, file)).collect();
@@ -122,7 +125,7 @@ impl Signatures {
 
     fn verify(&self, value: &[u8], method: &str, path: &str, now: u64) -> Option<Proof> {
         let claim = Claim::parse(value)?;
-        let timely = self.replay.lock().unwrap_or_else(PoisonError::into_inner).is_timely(claim.time, now);
+        let timely = self.replay.lock().is_timely(claim.time, now);
         if !timely {
             return None;
         }
@@ -130,7 +133,7 @@ impl Signatures {
     }
 
     fn spend(&self, proof: &Proof, now: u64) -> Result<(), Denied> {
-        let mut replay = self.replay.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replay = self.replay.lock();
         match replay.note(proof.time, proof.nonce, now) {
             Freshness::Fresh => Ok(()),
             Freshness::Stale => Err(Denied::Unauthorized),

@@ -1,123 +1,115 @@
-//! Who may be connected, and who has to go when there is no room.
+//! Which connections may stay when there is no room for all.
 //!
-//! Whoever connects is taken in at once; nobody waits behind connections that say nothing. There are three kinds, and none
-//! takes room of another:
+//! A new connection is always accepted, so it never waits behind connections that say nothing. There are three kinds, each
+//! with room of its own:
 //!
-//! - **Strangers** have proven nothing yet. They have a quarter of the places. When another one comes and there is no
-//!   room, the oldest stranger is cut off: of the [`source`] that has most of them, so that one host that opens many
-//!   connections cuts off its own.
-//! - **Friends** have sent a request that proved who they are, or a good client certificate. They have the rest of the
-//!   places and are not cut off for anybody. One that finds no place is answered, and its connection ends then.
-//! - **Probes** have asked for `/healthz` or `/readyz` and proven nothing. They have places of their own; the oldest goes
-//!   first.
+//! - **Unproven**: no request on it was authenticated yet. They have a quarter of the room. When there is none left, the
+//!   oldest of the [`source`] with the most of them is evicted, so a host that opens many connections evicts its own.
+//! - **Proven**: it sent an authenticated request, or a good client certificate. They have the rest and are never evicted.
+//!   One that finds no room is answered, and closes after the answer.
+//! - **Probes**: it asked for `/healthz` or `/readyz`, and nothing was authenticated. There are [`PROBES`] of them; the
+//!   oldest is evicted first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::source;
 
-/// Probes that are answered at a time.
+/// The most connections of probes.
 const PROBES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Connections {
-    max_strangers: usize,
-    max_friends: usize,
+    max_unproven: usize,
+    max_proven: usize,
     open: Mutex<Open>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
-    strangers: BTreeMap<u64, Guest>,
-    probes: BTreeMap<u64, Guest>,
-    friends: usize,
+    unproven: BTreeMap<u64, Waiting>,
+    probes: BTreeMap<u64, Waiting>,
+    proven: usize,
 }
 
 #[derive(Debug)]
-struct Guest {
+struct Waiting {
     source: IpAddr,
     cut: Arc<Notify>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Stranger,
-    Friend,
+    Unproven,
+    Proven,
     Probe,
 }
 
-/// A place, until it is dropped.
+/// The room of one connection, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Slot {
     connections: Arc<Connections>,
     number: u64,
     kind: Mutex<Kind>,
     cut: Arc<Notify>,
-    /// It has proven who it is and found no place.
+    /// It is proven and found no room.
     leaving: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connections {
     pub(crate) fn new(max: usize) -> Arc<Self> {
-        let max_strangers = (max / 4).max(1);
-        Arc::new(Self {
-            max_strangers,
-            max_friends: max.saturating_sub(max_strangers),
-            open: Mutex::default(),
-        })
+        let max_unproven = (max / 4).max(1);
+        Arc::new(Self { max_unproven, max_proven: max.saturating_sub(max_unproven), open: Mutex::default() })
     }
 
-    /// Takes a stranger in, and cuts another off if there is no room.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Seat {
+    /// Adds an unproven connection, and evicts another if there is no room.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Slot {
         let source = source::of(address);
         let cut = Arc::new(Notify::new());
-        let mut open = lock(&self.open);
-        if open.strangers.len() >= self.max_strangers
-            && let Some(oldest) = oldest_of_the_most(&open.strangers)
+        let mut open = self.open.lock();
+        if open.unproven.len() >= self.max_unproven
+            && let Some(oldest) = oldest_of_the_most(&open.unproven)
         {
-            cut_off(&mut open.strangers, oldest);
+            evict(&mut open.unproven, oldest);
         }
         let number = open.next;
         open.next += 1;
-        open.strangers.insert(number, Guest { source, cut: Arc::clone(&cut) });
+        open.unproven.insert(number, Waiting { source, cut: Arc::clone(&cut) });
         drop(open);
-        Seat {
+        Slot {
             connections: Arc::clone(self),
             number,
-            kind: Mutex::new(Kind::Stranger),
+            kind: Mutex::new(Kind::Unproven),
             cut,
             leaving: AtomicBool::new(false),
         }
     }
 }
 
-fn oldest_of_the_most(strangers: &BTreeMap<u64, Guest>) -> Option<u64> {
+fn oldest_of_the_most(unproven: &BTreeMap<u64, Waiting>) -> Option<u64> {
     let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-    for guest in strangers.values() {
-        *counts.entry(guest.source).or_default() += 1;
+    for connection in unproven.values() {
+        *counts.entry(connection.source).or_default() += 1;
     }
     let most = *counts.values().max()?;
-    strangers.iter().find(|(_, guest)| counts[&guest.source] == most).map(|(number, _)| *number)
+    unproven.iter().find(|(_, connection)| counts[&connection.source] == most).map(|(number, _)| *number)
 }
 
-fn cut_off(guests: &mut BTreeMap<u64, Guest>, number: u64) {
-    if let Some(guest) = guests.remove(&number) {
-        guest.cut.notify_one();
+fn evict(waiting: &mut BTreeMap<u64, Waiting>, number: u64) {
+    if let Some(connection) = waiting.remove(&number) {
+        connection.cut.notify_one();
     }
 }
 
-impl Seat {
-    /// Ends when the connection has to.
-    pub(crate) async fn cut(&self) {
+impl Slot {
+    /// Completes when the connection is evicted.
+    pub(crate) async fn evicted(&self) {
         self.cut.notified().await;
     }
 
@@ -126,57 +118,57 @@ impl Seat {
         !self.leaving.load(Ordering::Relaxed)
     }
 
-    /// Its sender has proven who it is.
-    pub(crate) fn befriend(&self) {
-        if !self.sit_down() {
+    /// Its sender is authenticated.
+    pub(crate) fn prove(&self) {
+        if !self.promote() {
             self.leaving.store(true, Ordering::Relaxed);
         }
     }
 
-    fn sit_down(&self) -> bool {
-        let mut kind = lock(&self.kind);
-        if *kind == Kind::Friend {
+    fn promote(&self) -> bool {
+        let mut kind = self.kind.lock();
+        if *kind == Kind::Proven {
             return true;
         }
-        let mut open = lock(&self.connections.open);
-        if open.friends >= self.connections.max_friends {
+        let mut open = self.connections.open.lock();
+        if open.proven >= self.connections.max_proven {
             return false;
         }
         let number = self.number;
-        // One that was cut off before is not there.
-        let there = open.strangers.remove(&number).or_else(|| open.probes.remove(&number)).is_some();
+        // One that was evicted is in neither map.
+        let there = open.unproven.remove(&number).or_else(|| open.probes.remove(&number)).is_some();
         if there {
-            open.friends += 1;
-            *kind = Kind::Friend;
+            open.proven += 1;
+            *kind = Kind::Proven;
         }
         there
     }
 
-    /// It asks for health. What a friend asks for does not matter.
+    /// It asks for health. That changes nothing for a proven one.
     pub(crate) fn probe(&self) {
-        let mut kind = lock(&self.kind);
-        if *kind != Kind::Stranger {
+        let mut kind = self.kind.lock();
+        if *kind != Kind::Unproven {
             return;
         }
-        let mut open = lock(&self.connections.open);
-        let Some(guest) = open.strangers.remove(&self.number) else { return };
+        let mut open = self.connections.open.lock();
+        let Some(connection) = open.unproven.remove(&self.number) else { return };
         if open.probes.len() >= PROBES
             && let Some(oldest) = open.probes.keys().next().copied()
         {
-            cut_off(&mut open.probes, oldest);
+            evict(&mut open.probes, oldest);
         }
-        open.probes.insert(self.number, guest);
+        open.probes.insert(self.number, connection);
         *kind = Kind::Probe;
     }
 }
 
-impl Drop for Seat {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let kind = *lock(&self.kind);
-        let mut open = lock(&self.connections.open);
+        let kind = *self.kind.lock();
+        let mut open = self.connections.open.lock();
         match kind {
-            Kind::Friend => open.friends -= 1,
-            Kind::Stranger => drop(open.strangers.remove(&self.number)),
+            Kind::Proven => open.proven -= 1,
+            Kind::Unproven => drop(open.unproven.remove(&self.number)),
             Kind::Probe => drop(open.probes.remove(&self.number)),
         }
     }
@@ -193,72 +185,72 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    fn is_cut(seat: &Seat) -> bool {
-        pin!(seat.cut()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    fn is_cut(slot: &Slot) -> bool {
+        pin!(slot.evicted()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     #[test]
     fn the_oldest_stranger_of_the_address_with_most_goes_first() {
         let connections = Connections::new(16);
-        let mut seats: Vec<Seat> = [1, 2, 2, 3].map(|last| connections.enter(address(last))).into();
-        assert!(!seats.iter().any(is_cut));
-        seats.push(connections.enter(address(4)));
-        let cut: Vec<bool> = seats.iter().map(is_cut).collect();
+        let mut slots: Vec<Slot> = [1, 2, 2, 3].map(|last| connections.enter(address(last))).into();
+        assert!(!slots.iter().any(is_cut));
+        slots.push(connections.enter(address(4)));
+        let cut: Vec<bool> = slots.iter().map(is_cut).collect();
         assert_eq!(cut, [false, true, false, false, false]);
         // Now all have one each: the oldest.
-        seats.push(connections.enter(address(5)));
-        assert!(is_cut(&seats[0]));
+        slots.push(connections.enter(address(5)));
+        assert!(is_cut(&slots[0]));
         // Whoever leaves makes room.
-        drop(seats.pop());
-        seats.push(connections.enter(address(6)));
-        assert!(![2, 3, 4, 5].iter().any(|at| is_cut(&seats[*at])));
+        drop(slots.pop());
+        slots.push(connections.enter(address(6)));
+        assert!(![2, 3, 4, 5].iter().any(|at| is_cut(&slots[*at])));
     }
 
     #[test]
     fn all_addresses_of_one_ipv6_network_count_as_one() {
         let connections = Connections::new(16);
         let enter = |text: &str| connections.enter(text.parse().unwrap());
-        let mut seats: Vec<Seat> =
+        let mut slots: Vec<Slot> =
             ["2001:db8:1::1", "2001:db8::1", "2001:db8::2:0:0:7", "10.0.0.1"].map(enter).into();
-        seats.push(enter("::ffff:10.0.0.2"));
-        let cut: Vec<bool> = seats.iter().map(is_cut).collect();
+        slots.push(enter("::ffff:10.0.0.2"));
+        let cut: Vec<bool> = slots.iter().map(is_cut).collect();
         assert_eq!(cut, [false, true, false, false, false]);
     }
 
     #[test]
     fn a_friend_is_cut_off_for_nobody_and_there_are_only_so_many() {
         let connections = Connections::new(8);
-        let mut befriended = || {
-            let seat = connections.enter(address(1));
-            (seat.sit_down() && seat.sit_down()).then_some(seat)
+        let mut proven = || {
+            let slot = connections.enter(address(1));
+            (slot.promote() && slot.promote()).then_some(slot)
         };
-        let friends: Vec<Seat> = std::iter::from_fn(&mut befriended).collect();
+        let friends: Vec<Slot> = std::iter::from_fn(&mut proven).collect();
         assert_eq!(friends.len(), 6);
         let late = connections.enter(address(1));
-        late.befriend();
+        late.prove();
         assert!(!late.stays());
-        let strangers: Vec<Seat> = (0..50).map(|_| connections.enter(address(1))).collect();
-        assert_eq!(strangers.iter().filter(|seat| !is_cut(seat)).count(), 2);
+        let strangers: Vec<Slot> = (0..50).map(|_| connections.enter(address(1))).collect();
+        assert_eq!(strangers.iter().filter(|slot| !is_cut(slot)).count(), 2);
         assert!(is_cut(&late) && !friends.iter().any(is_cut));
         drop(friends);
-        assert!(!strangers[0].sit_down(), "it was cut off");
-        assert!(strangers[49].sit_down() && strangers[49].stays());
+        assert!(!strangers[0].promote(), "it was cut off");
+        assert!(strangers[49].promote() && strangers[49].stays());
     }
 
     #[test]
     fn probes_have_places_of_their_own() {
         let connections = Connections::new(8);
-        let probes: Vec<Seat> = (0..40)
+        let probes: Vec<Slot> = (0..40)
             .map(|_| {
-                let seat = connections.enter(address(1));
-                seat.probe();
-                seat
+                let slot = connections.enter(address(1));
+                slot.probe();
+                slot
             })
             .collect();
-        assert_eq!(probes.iter().filter(|seat| !is_cut(seat)).count(), PROBES);
+        assert_eq!(probes.iter().filter(|slot| !is_cut(slot)).count(), PROBES);
         let strangers = [connections.enter(address(1)), connections.enter(address(1))];
         assert!(!strangers.iter().any(is_cut));
         drop(probes);
-        assert!(lock(&connections.open).probes.is_empty());
+        assert!(connections.open.lock().probes.is_empty());
     }
 }

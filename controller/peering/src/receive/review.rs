@@ -11,18 +11,19 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
+use parking_lot::Mutex;
 use ring::digest;
+use sandgate_follow::AccessError;
 use serde::Deserialize;
 use serde_json::json;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{AcquireError, OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::status::Rarely;
-use crate::receive::settings::TokenReviewSettings;
+use super::settings::TokenReviewSettings;
+use super::status::LogLimit;
 use sources::Sources;
 
 mod sources;
@@ -39,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const GOOD_FOR: Duration = Duration::from_secs(60);
 const BAD_FOR: Duration = Duration::from_secs(5);
 const MAX_REMEMBERED: usize = 1024;
-/// Longer than any token; asked about nobody's novel.
+/// Longer than any token.
 const MAX_TOKEN: usize = 16 << 10;
 
 /// What is known of a token.
@@ -51,6 +52,23 @@ pub(crate) enum Standing {
     Unknown,
 }
 
+/// Why the API server was not asked, or did not answer. A retry may help: nothing is remembered of it.
+#[derive(Debug, thiserror::Error)]
+enum ReviewError {
+    #[error("no answer in time")]
+    Timeout,
+    #[error("too many bad tokens of this source")]
+    TooManyBad,
+    #[error(transparent)]
+    Closed(#[from] AcquireError),
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+}
+
 type Digest = [u8; 32];
 
 pub(crate) struct Reviewer {
@@ -60,7 +78,7 @@ pub(crate) struct Reviewer {
     sources: Sources,
     good: Remembered,
     bad: Remembered,
-    failures: Rarely,
+    failures: LogLimit,
 }
 
 impl fmt::Debug for Reviewer {
@@ -78,7 +96,7 @@ impl Reviewer {
             sources: Sources::default(),
             good: Remembered::new(GOOD_FOR),
             bad: Remembered::new(BAD_FOR),
-            failures: Rarely::default(),
+            failures: LogLimit::default(),
         }
     }
 
@@ -99,15 +117,15 @@ impl Reviewer {
         }
         let source = self.sources.get(source);
         let asked = timeout(PATIENCE, async {
-            let _own = source.turns.acquire().await.map_err(|error| error.to_string())?;
-            let _turn = self.questions.acquire().await.map_err(|error| error.to_string())?;
-            // Somebody may have asked while this one waited for its turn.
+            let _own = source.turns.acquire().await?;
+            let _turn = self.questions.acquire().await?;
+            // Another request may have asked meanwhile.
             if let Some(standing) = known() {
                 return Ok(standing);
             }
-            // A token that was good may be asked about, whoever else has that address.
+            // A token that was good once is reviewed again, whatever else its source has sent.
             if !self.good.knew(&digest) && !source.may_ask() {
-                return Err("too many bad tokens of this source".to_owned());
+                return Err(ReviewError::TooManyBad);
             }
             let good = self.ask(token).await?;
             if !good {
@@ -118,10 +136,10 @@ impl Reviewer {
             remembered.add(digest);
             Ok(standing)
         });
-        match asked.await.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
+        match asked.await.unwrap_or(Err(ReviewError::Timeout)) {
             Ok(standing) => standing,
             Err(error) => {
-                self.failures.say(|more| {
+                self.failures.log(|more| {
                     tracing::warn!(more, "refresh: a token could not be reviewed: {error}");
                 });
                 Standing::Unknown
@@ -129,11 +147,8 @@ impl Reviewer {
         }
     }
 
-    async fn ask(&self, token: &str) -> Result<bool, String> {
-        let client = {
-            let connected = self.client.get_or_try_init(|| self.settings.access.connect(CONNECT));
-            connected.await.map_err(|error| error.to_string())?
-        };
+    async fn ask(&self, token: &str) -> Result<bool, ReviewError> {
+        let client = self.client.get_or_try_init(|| self.settings.access.connect(CONNECT)).await?;
         let question = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -141,10 +156,9 @@ impl Reviewer {
         });
         let request = http::Request::post("/apis/authentication.k8s.io/v1/tokenreviews")
             .header("content-type", "application/json")
-            .body(question.to_string().into_bytes())
-            .map_err(|error| error.to_string())?;
-        let answer: Answer = client.request(request).await.map_err(|error| error.to_string())?;
-        Ok(self.is_good(&answer.status))
+            .body(question.to_string().into_bytes())?;
+        let review: Review = client.request(request).await?;
+        Ok(self.is_good(&review.status))
     }
 
     fn is_good(&self, status: &Status) -> bool {
@@ -157,7 +171,7 @@ impl Reviewer {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct Review {
     #[serde(default)]
     status: Status,
 }
@@ -189,23 +203,23 @@ impl Remembered {
     }
 
     fn has(&self, digest: &Digest) -> bool {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         entries.get(digest).is_some_and(|until| *until > Instant::now())
     }
 
     /// Whether it counts or did so once.
     fn knew(&self, digest: &Digest) -> bool {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).contains_key(digest)
+        self.entries.lock().contains_key(digest)
     }
 
     #[cfg(test)]
     fn expire(&self) {
-        self.entries.lock().unwrap().values_mut().for_each(|until| *until = Instant::now());
+        self.entries.lock().values_mut().for_each(|until| *until = Instant::now());
     }
 
     fn add(&self, digest: Digest) {
         let now = Instant::now();
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.len() >= MAX_REMEMBERED {
             entries.retain(|_, until| *until > now);
         }

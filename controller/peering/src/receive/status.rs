@@ -1,11 +1,12 @@
 //! What the receiver has done, for the status page.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// Numbers since the start, and how the receiver is.
@@ -93,7 +94,7 @@ impl Board {
         Self { methods, ..Self::default() }
     }
 
-    /// A run begins. What is open now is not there: a run before it may have ended without closing anything.
+    /// A run begins with no connection: an earlier run may have ended without counting its own down.
     pub(crate) fn begin(&self) -> Run<'_> {
         self.counters.connections.0.store(0, Ordering::Relaxed);
         self.counters.under_way.0.store(0, Ordering::Relaxed);
@@ -109,11 +110,11 @@ impl Board {
     }
 
     pub(crate) fn error(&self, error: Option<String>) {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *self.error.lock() = error;
     }
 }
 
-/// A run of the receiver. However it ends, by a panic too, nobody listens after it.
+/// A run of the receiver. When it ends, also by a panic, the status says that nobody listens.
 pub(crate) struct Run<'a>(&'a Board);
 
 impl Drop for Run<'_> {
@@ -127,8 +128,8 @@ impl Drop for Run<'_> {
 pub struct RefreshStatusReader(pub(crate) Arc<Board>);
 
 impl RefreshStatusReader {
-    /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates nothing but on a
-    /// thread's first call.
+    /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates only on a thread's
+    /// first call.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.0.listening.load().as_deref().copied()
     }
@@ -140,7 +141,7 @@ impl RefreshStatusReader {
             listening: self.listening(),
             methods: methods.clone(),
             insecure: methods.is_empty(),
-            error: error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            error: error.lock().clone(),
             draining: self.0.is_draining(),
             ..RefreshStatus::default()
         };
@@ -149,13 +150,13 @@ impl RefreshStatusReader {
     }
 }
 
-/// Tells a receiver that its process is about to end, and that another may take its place.
+/// Announces that the process is about to end and that another may take its place.
 #[derive(Clone, Debug)]
 pub struct RefreshDrain(pub(crate) Arc<Board>);
 
 impl RefreshDrain {
-    /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still served; but the
-    /// answer is 503, so that a sender tells the next process too. `/readyz` is 503, and another process may listen on the
+    /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still served. The answer
+    /// is 503, so that the sender pushes to the next process too. `/readyz` is 503, and another process may listen on the
     /// port beside this one.
     pub fn begin(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
@@ -163,22 +164,22 @@ impl RefreshDrain {
     }
 }
 
-/// Says something at most every ten seconds, and how often it was kept back.
+/// Logs at most every ten seconds, with how many lines were left out.
 #[derive(Debug, Default)]
-pub(crate) struct Rarely(Mutex<(Option<Instant>, u64)>);
+pub(crate) struct LogLimit(Mutex<(Option<Instant>, u64)>);
 
-impl Rarely {
+impl LogLimit {
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn say(&self, say: impl FnOnce(u64)) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn log(&self, log: impl FnOnce(u64)) {
+        let mut state = self.0.lock();
         if state.0.is_some_and(|last| last.elapsed() < Self::PAUSE) {
             state.1 += 1;
             return;
         }
-        let kept_back = std::mem::take(&mut state.1);
+        let left_out = std::mem::take(&mut state.1);
         state.0 = Some(Instant::now());
         drop(state);
-        say(kept_back);
+        log(left_out);
     }
 }

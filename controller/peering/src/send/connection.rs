@@ -1,9 +1,11 @@
 //! One connection to one peer, kept while it lasts. One request at a time: that is what keeps the order.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, InvalidHeaderValue, RETRY_AFTER};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -16,10 +18,46 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::{PeerAddress, root_cause};
+use super::PeerAddress;
+use crate::hmac::RandomError;
 
 /// Larger than the answer to the largest batch.
 const MAX_ANSWER: usize = 4 << 20;
+
+/// Why a try failed. Another try may help: the peer may be back, and the files of the credentials may be right by then.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TryError {
+    #[error("no connection in time")]
+    ConnectTimeout,
+    #[error("no answer in time")]
+    AnswerTimeout,
+    #[error("https needs the authorities of the peer's certificate")]
+    NoAuthorities,
+    #[error("the peer has no name to check its certificate by")]
+    NoServerName,
+    #[error("the answer to a batch was not understood")]
+    BatchAnswer,
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("{}", root_cause(.0))]
+    Http(#[from] hyper::Error),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Header(#[from] InvalidHeaderValue),
+    #[error(transparent)]
+    Body(Box<dyn Error + Send + Sync>),
+    #[error(transparent)]
+    Random(#[from] RandomError),
+}
+
+fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
 
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
@@ -47,32 +85,29 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    pub(super) async fn open(peer: &PeerAddress, tls: Option<Arc<ClientConfig>>) -> Result<Self, String> {
-        let stream = TcpStream::connect(peer.authority()).await.map_err(|error| error.to_string())?;
-        // Messages are small and waited for.
-        let _slower_without = stream.set_nodelay(true);
+    pub(super) async fn open(peer: &PeerAddress, tls: Option<Arc<ClientConfig>>) -> Result<Self, TryError> {
+        let stream = TcpStream::connect(peer.authority()).await?;
+        // Messages are small and waited for. Without the option they are only slower.
+        let _ = stream.set_nodelay(true);
         if !peer.is_secure() {
-            return Self::shake_hands(peer, stream).await;
+            return Self::handshake(peer, stream).await;
         }
-        let tls = tls.ok_or("https needs the authorities of the peer's certificate")?;
-        let name = ServerName::try_from(peer.server_name().to_owned())
-            .map_err(|_| "the peer has no name to check its certificate by")?;
-        let stream =
-            TlsConnector::from(tls).connect(name, stream).await.map_err(|error| error.to_string())?;
-        Self::shake_hands(peer, stream).await
+        let tls = tls.ok_or(TryError::NoAuthorities)?;
+        let name = ServerName::try_from(peer.server_name().to_owned()).map_err(|_| TryError::NoServerName)?;
+        let stream = TlsConnector::from(tls).connect(name, stream).await?;
+        Self::handshake(peer, stream).await
     }
 
-    async fn shake_hands<S>(peer: &PeerAddress, stream: S) -> Result<Self, String>
+    async fn handshake<S>(peer: &PeerAddress, stream: S) -> Result<Self, TryError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(|error| root_cause(&error))?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async move {
-            // How it ends shows in the request that is on it.
-            let _ended = connection.await;
+            // An error shows in the request that is on the connection.
+            let _ = connection.await;
         });
-        let host = HeaderValue::from_str(peer.authority()).map_err(|error| error.to_string())?;
+        let host = HeaderValue::from_str(peer.authority())?;
         Ok(Self { sender, driver, host })
     }
 
@@ -87,19 +122,19 @@ impl Connection {
         content_type: &'static str,
         authorization: Option<&str>,
         body: Bytes,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, TryError> {
         let mut request = Request::post(path).header(HOST, &self.host).header(CONTENT_TYPE, content_type);
         if let Some(authorization) = authorization {
-            let mut value = HeaderValue::from_str(authorization).map_err(|error| error.to_string())?;
+            let mut value = HeaderValue::from_str(authorization)?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
-        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
-        self.sender.ready().await.map_err(|error| root_cause(&error))?;
-        let response = self.sender.send_request(request).await.map_err(|error| root_cause(&error))?;
+        let request = request.body(Full::new(body))?;
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        Ok(Answer { status, retry_after, body: body.map_err(|error| error.to_string())?.to_bytes() })
+        Ok(Answer { status, retry_after, body: body.map_err(TryError::Body)?.to_bytes() })
     }
 }

@@ -1,13 +1,13 @@
 //! How a sender proves who it is: the same three ways that a receiver knows.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use rustls::ClientConfig;
 
-use crate::hmac::{HmacKey, unix_now};
+use super::tls;
+use crate::credential::{CredentialError, read};
+use crate::hmac::{HmacKey, RandomError, unix_now};
 use crate::reload::Reloaded;
-use crate::tls;
 
 /// What to prove oneself with. Files are read again when they change.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct Proofs {
 
 impl Proofs {
     /// Reads the files.
-    pub(super) fn read(credentials: &Credentials) -> Result<Self, String> {
+    pub(super) fn read(credentials: &Credentials) -> Result<Self, CredentialError> {
         let Credentials { ca, certificate, token, hmac } = credentials.clone();
         let tls = ca.map(|ca| {
             let files = [&ca].into_iter().chain(certificate.iter().flat_map(|(a, b)| [a, b])).cloned();
@@ -40,13 +40,14 @@ impl Proofs {
         });
         let token = token.map(|file| {
             Reloaded::new(vec![file.clone()], move || {
-                let text =
-                    std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-                let token = text.trim();
-                if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-                    return Err(format!("{}: expected a token", file.display()));
+                let content = read(&file)?;
+                let token = content.trim_ascii();
+                match str::from_utf8(token) {
+                    Ok(token) if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+                        Ok(format!("Bearer {token}"))
+                    }
+                    _ => Err(CredentialError::content(&file, "a token")),
                 }
-                Ok(format!("Bearer {token}"))
             })
         });
         let hmac =
@@ -55,21 +56,21 @@ impl Proofs {
     }
 
     /// The `authorization` header of one try.
-    pub(super) fn authorization(&self, path: &str, body: &[u8]) -> Result<Option<String>, String> {
+    pub(super) fn authorization(&self, path: &str, body: &[u8]) -> Result<Option<String>, RandomError> {
         if let Some(hmac) = &self.hmac {
             return hmac.get().sign("POST", path, body, unix_now()).map(Some);
         }
         Ok(self.token.as_ref().map(|token| token.get().as_ref().clone()))
     }
 
-    /// Looks whether files changed. May block.
-    pub(super) fn look(self: &Arc<Self>) {
-        let looked = [
-            self.tls.as_ref().and_then(Reloaded::look),
-            self.token.as_ref().and_then(Reloaded::look),
-            self.hmac.as_ref().and_then(Reloaded::look),
+    /// Reads the files again that have changed. May block.
+    pub(super) fn reload(&self) {
+        let reloaded = [
+            self.tls.as_ref().and_then(Reloaded::reload),
+            self.token.as_ref().and_then(Reloaded::reload),
+            self.hmac.as_ref().and_then(Reloaded::reload),
         ];
-        for error in looked.into_iter().flatten().filter_map(Result::err) {
+        for error in reloaded.into_iter().flatten().filter_map(Result::err) {
             tracing::error!("push: the credentials have changed and the old ones are kept: {error}");
         }
     }

@@ -3,12 +3,13 @@
 //! The last two are asked every few seconds. While nobody answers, the last known peers stay.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
-use sandgate_follow::Access;
+use sandgate_follow::{Access, AccessError};
 use serde::Deserialize;
 use tokio::net::lookup_host;
 
@@ -46,6 +47,19 @@ pub enum Peers {
     },
 }
 
+/// Why the peers were not found. A retry may help; until then the last known peers stay.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DiscoveryError {
+    #[error("{host}: {source}")]
+    Dns { host: String, source: io::Error },
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    #[error(transparent)]
+    Request(#[from] http::Error),
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+}
+
 pub(super) struct Discovery {
     peers: Peers,
     client: Option<Client>,
@@ -61,12 +75,13 @@ impl Discovery {
         matches!(self.peers, Peers::Static(_))
     }
 
-    pub(super) async fn find(&mut self) -> Result<BTreeSet<PeerAddress>, String> {
+    pub(super) async fn find(&mut self) -> Result<BTreeSet<PeerAddress>, DiscoveryError> {
         match &self.peers {
             Peers::Static(peers) => Ok(peers.iter().cloned().collect()),
             Peers::Dns { host, port, secure } => {
-                let found =
-                    lookup_host((host.as_str(), *port)).await.map_err(|error| format!("{host}: {error}"))?;
+                let found = lookup_host((host.as_str(), *port))
+                    .await
+                    .map_err(|source| DiscoveryError::Dns { host: host.clone(), source })?;
                 Ok(found.map(|address| PeerAddress::at(address, *secure, Some(host))).collect())
             }
             Peers::Service { namespace, name, port, secure, kubeconfig } => {
@@ -74,15 +89,14 @@ impl Discovery {
                     Some(client) => client,
                     None => {
                         let access = Access { kubeconfig: kubeconfig.clone(), context: None };
-                        let made = access.connect(CONNECT).await.map_err(|error| error.to_string())?;
-                        self.client.insert(made)
+                        self.client.insert(access.connect(CONNECT).await?)
                     }
                 };
                 let path = format!(
                     "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"
                 );
-                let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-                let slices: Slices = client.request(request).await.map_err(|error| error.to_string())?;
+                let request = http::Request::get(path).body(Vec::new())?;
+                let slices: Slices = client.request(request).await?;
                 let server_name = format!("{name}.{namespace}.svc");
                 let found = slices.addresses(*port);
                 Ok(found.into_iter().map(|a| PeerAddress::at(a, *secure, Some(&server_name))).collect())

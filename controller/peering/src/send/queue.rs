@@ -25,16 +25,16 @@ pub(super) struct Pending {
     /// Since when its object waits to be told of.
     pub(super) since: Instant,
     /// When it was handed over.
-    pub(super) said: Instant,
+    pub(super) queued: Instant,
     pub(super) waiter: Option<oneshot::Sender<Delivery>>,
 }
 
 impl Pending {
-    /// Tells whoever waits what became of it.
-    pub(super) fn settle(&mut self, delivery: Delivery) {
+    /// Gives the caller that waits the outcome, once.
+    pub(super) fn resolve(&mut self, delivery: Delivery) {
         if let Some(waiter) = self.waiter.take() {
-            // Its caller may have gone.
-            let _gone = waiter.send(delivery);
+            // An error means that the caller does not wait any more.
+            let _ = waiter.send(delivery);
         }
     }
 
@@ -72,10 +72,10 @@ impl Queue {
     pub(super) fn push(&mut self, mut message: Pending) -> Queued {
         if let Some((place, waiting)) = self.newest.get_mut(&message.key) {
             if !message.supersedes(waiting) {
-                message.settle(Delivery::Coalesced);
+                message.resolve(Delivery::Coalesced);
                 return Queued::Coalesced;
             }
-            waiting.settle(Delivery::Coalesced);
+            waiting.resolve(Delivery::Coalesced);
             // It waits as long as its object does.
             message.since = waiting.since;
             let place = *place;
@@ -85,11 +85,11 @@ impl Queue {
         let full = self.newest.len() >= self.max;
         if full {
             if self.living.is_empty() && !message.deletes {
-                message.settle(Delivery::Dropped);
+                message.resolve(Delivery::Dropped);
                 return Queued::Displaced;
             }
             if let Some(mut given_up) = self.give_up_one() {
-                given_up.settle(Delivery::Dropped);
+                given_up.resolve(Delivery::Dropped);
             }
         }
         let last = self.living.last_key_value().max(self.deleted.last_key_value());
@@ -123,12 +123,12 @@ impl Queue {
             if let Some((place, waiting)) = self.newest.get_mut(&message.key) {
                 needless += 1;
                 if message.supersedes(waiting) {
-                    waiting.settle(Delivery::Coalesced);
+                    waiting.resolve(Delivery::Coalesced);
                     let place = *place;
                     self.put(place, message);
                 } else {
                     waiting.since = message.since;
-                    message.settle(Delivery::Coalesced);
+                    message.resolve(Delivery::Coalesced);
                 }
                 continue;
             }
@@ -143,7 +143,7 @@ impl Queue {
             self.put(first, message);
         }
         for message in &mut left {
-            message.settle(Delivery::Dropped);
+            message.resolve(Delivery::Dropped);
         }
         (left, needless)
     }
@@ -154,11 +154,11 @@ impl Queue {
         firsts.into_iter().flatten().min().map(|(place, key)| (*place, key))
     }
 
-    /// Tells those who have waited this long what it looks like; their messages stay. Says how many were told.
-    pub(super) fn tell(&mut self, waited: Duration, delivery: &Delivery) -> usize {
-        let long = |message: &&mut Pending| message.waiter.is_some() && message.said.elapsed() >= waited;
+    /// Resolves the messages that have waited this long, and keeps them. Gives how many there were.
+    pub(super) fn resolve_overdue(&mut self, waited: Duration, delivery: &Delivery) -> usize {
+        let long = |message: &&mut Pending| message.waiter.is_some() && message.queued.elapsed() >= waited;
         let waiting = self.newest.values_mut().map(|(_, message)| message);
-        waiting.filter(long).map(|message| message.settle(delivery.clone())).count()
+        waiting.filter(long).map(|message| message.resolve(delivery.clone())).count()
     }
 
     /// Gives up everything but the deletes. Whoever waits is told that it was dropped, or why it was kept. Says how many
@@ -168,7 +168,7 @@ impl Queue {
         self.newest.retain(|_, (_, message)| {
             let deletes = message.deletes;
             let kept = || Delivery::Failed { reason: reason.to_owned() };
-            message.settle(if deletes { kept() } else { Delivery::Dropped });
+            message.resolve(if deletes { kept() } else { Delivery::Dropped });
             deletes
         });
         self.living.clear();
@@ -216,7 +216,7 @@ mod tests {
             deletes,
             body: Bytes::from(format!("{name}@{version}")),
             since: Instant::now(),
-            said: Instant::now(),
+            queued: Instant::now(),
             waiter: Some(waiter),
         };
         (pending, told)

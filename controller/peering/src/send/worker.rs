@@ -10,18 +10,19 @@
 //! A peer that is lost (not among those that were found) is not spoken to. What is under way then goes back to the queue, of
 //! which only the deletes stay.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::StatusCode;
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::budget::Budget;
-use super::connection::{Answer, Connection};
+use super::connection::{Answer, Connection, TryError};
 use super::credentials::Proofs;
 use super::pace::Pace;
 use super::queue::{Pending, Queue, Queued};
@@ -58,10 +59,6 @@ struct Counters {
     retries: AtomicU64,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn up(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
@@ -88,7 +85,7 @@ impl Peer {
             }
             message.waiter = None;
         }
-        match lock(&self.queue).push(message) {
+        match self.queue.lock().push(message) {
             Queued::Added => {}
             Queued::Coalesced => up(&self.counters.coalesced),
             Queued::Displaced => up(&self.counters.dropped),
@@ -111,25 +108,25 @@ impl Peer {
         });
         if first {
             self.give_up_the_living();
-            *lock(&self.error) = Some(LOST.to_owned());
+            *self.error.lock() = Some(LOST.to_owned());
             // What is under way comes back to the queue; whether that is anything shows the next time.
             return true;
         }
-        let owed = lock(&self.queue).len() > 0 || lock(&self.under_way).is_some();
+        let owed = self.queue.lock().len() > 0 || self.under_way.lock().is_some();
         owed && self.lost.borrow().is_some_and(|since| since.elapsed() < keep)
     }
 
     fn give_up_the_living(&self) {
-        let given_up = lock(&self.queue).keep_deletes(LOST);
+        let given_up = self.queue.lock().keep_deletes(LOST);
         self.counters.dropped.fetch_add(given_up as u64, Ordering::Relaxed);
     }
 
     pub(super) fn metrics(&self) -> PeerMetrics {
         let (pending, waiting) = {
-            let queue = lock(&self.queue);
+            let queue = self.queue.lock();
             (queue.len(), queue.oldest())
         };
-        let oldest = lock(&self.under_way).or(waiting);
+        let oldest = self.under_way.lock().or(waiting);
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PeerMetrics {
             peer: self.address.clone(),
@@ -141,7 +138,7 @@ impl Peer {
             retries: read(&self.counters.retries),
             pending: pending as u64,
             lag: oldest.map_or(Duration::ZERO, |since| since.elapsed()),
-            error: lock(&self.error).clone(),
+            error: self.error.lock().clone(),
         }
     }
 
@@ -169,7 +166,7 @@ impl Peer {
                 _lost = lost.wait_for(Option::is_some) => true,
             };
             self.keep(under_way);
-            *lock(&self.under_way) = None;
+            *self.under_way.lock() = None;
             if is_lost {
                 line.connection = None;
                 back_off = None;
@@ -201,7 +198,7 @@ impl Peer {
             return;
         }
         self.keep(std::mem::take(under_way));
-        *lock(&self.under_way) = None;
+        *self.under_way.lock() = None;
         let wait = back_off.map_or(settings.pause, |wait: Duration| wait * 2);
         let wait = wait.max(line.retry_after.take().unwrap_or_default());
         let wait = wait.clamp(Duration::from_millis(1), settings.back_off);
@@ -225,21 +222,21 @@ impl Peer {
     }
 
     fn take(&self, batches: bool, keep: Duration) -> Vec<Pending> {
-        let mut queue = lock(&self.queue);
+        let mut queue = self.queue.lock();
         let most = if batches { BATCH_MESSAGES } else { 1 };
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < most && bytes < BATCH_BYTES {
             let Some(mut next) = queue.take(1).pop() else { break };
-            if !next.deletes && next.said.elapsed() > keep {
+            if !next.deletes && next.queued.elapsed() > keep {
                 up(&self.counters.dropped);
-                next.settle(Delivery::Dropped);
+                next.resolve(Delivery::Dropped);
                 continue;
             }
             bytes += next.body.len();
             taken.push(next);
         }
         // Set before the queue is let go, so that whoever looks sees it in one place or the other.
-        *lock(&self.under_way) = taken.iter().map(|message| message.since).min();
+        *self.under_way.lock() = taken.iter().map(|message| message.since).min();
         taken
     }
 
@@ -275,12 +272,12 @@ impl Peer {
             match line.send(&self.address, messages, proofs).await {
                 Ok(statuses) => {
                     line.most = (line.most * 2).min(BATCH_MESSAGES);
-                    reason = self.settle(messages, statuses);
+                    reason = self.resolve(messages, statuses);
                 }
                 Err(error) => {
                     line.most = (line.most / 2).max(1);
                     line.connection = None;
-                    reason = error;
+                    reason = error.to_string();
                 }
             }
             if messages.len() < before {
@@ -296,45 +293,45 @@ impl Peer {
         let failed = Delivery::Failed { reason: reason.clone() };
         for message in messages.iter_mut().filter(|message| message.waiter.is_some()) {
             up(&self.counters.failed);
-            message.settle(failed.clone());
+            message.resolve(failed.clone());
         }
         // Those behind them would fare no better.
-        let behind = lock(&self.queue).tell(settings.try_timeout, &failed);
+        let behind = self.queue.lock().resolve_overdue(settings.try_timeout, &failed);
         self.counters.failed.fetch_add(behind as u64, Ordering::Relaxed);
         self.failing(reason);
     }
 
     /// What was not delivered waits again.
     fn keep(&self, messages: Vec<Pending>) {
-        let (left, needless) = lock(&self.queue).put_back(messages);
+        let (left, needless) = self.queue.lock().put_back(messages);
         self.counters.coalesced.fetch_add(needless as u64, Ordering::Relaxed);
         self.counters.dropped.fetch_add(left.len() as u64, Ordering::Relaxed);
     }
 
     fn leave_out_the_needless(&self, messages: &mut Vec<Pending>) {
-        let queue = lock(&self.queue);
+        let queue = self.queue.lock();
         messages.retain_mut(|message| {
             let needless = queue.supersedes(message);
             if needless {
                 up(&self.counters.coalesced);
-                message.settle(Delivery::Coalesced);
+                message.resolve(Delivery::Coalesced);
             }
             !needless
         });
     }
 
     /// Settles what has an answer for good, and keeps the rest: what the peer could not take now.
-    fn settle(&self, messages: &mut Vec<Pending>, statuses: Vec<(StatusCode, String)>) -> String {
+    fn resolve(&self, messages: &mut Vec<Pending>, statuses: Vec<(StatusCode, String)>) -> String {
         let mut statuses = statuses.into_iter();
         let mut reason = String::new();
         messages.retain_mut(|message| {
             let Some((status, text)) = statuses.next() else { return true };
             if status.is_success() {
                 up(&self.counters.sent);
-                message.settle(Delivery::Delivered);
+                message.resolve(Delivery::Delivered);
             } else if is_final(status) {
                 up(&self.counters.refused);
-                message.settle(Delivery::Refused { status: status.as_u16(), reason: text });
+                message.resolve(Delivery::Refused { status: status.as_u16(), reason: text });
             } else {
                 reason = format!("the peer answered {}", status.as_u16());
                 return true;
@@ -346,7 +343,7 @@ impl Peer {
 
     /// A peer that fails is logged once, and once more when it does no longer.
     fn failing(&self, reason: String) {
-        let mut error = lock(&self.error);
+        let mut error = self.error.lock();
         if error.is_none() {
             tracing::warn!("push: {} is not reached: {reason}", self.address);
         }
@@ -354,7 +351,7 @@ impl Peer {
     }
 
     fn recovered(&self) {
-        if lock(&self.error).take().is_some() {
+        if self.error.lock().take().is_some() {
             tracing::info!("push: {} is reached again", self.address);
         }
     }
@@ -392,7 +389,7 @@ impl Line {
         peer: &PeerAddress,
         messages: &[Pending],
         proofs: &Proofs,
-    ) -> Result<Vec<(StatusCode, String)>, String> {
+    ) -> Result<Vec<(StatusCode, String)>, TryError> {
         let messages = &messages[..messages.len().min(self.most)];
         if let [message] = messages {
             let answer = self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await?;
@@ -421,7 +418,7 @@ impl Line {
         peer: &PeerAddress,
         messages: &[Pending],
         proofs: &Proofs,
-    ) -> Result<Vec<(StatusCode, String)>, String> {
+    ) -> Result<Vec<(StatusCode, String)>, TryError> {
         let mut statuses = Vec::with_capacity(messages.len());
         for message in messages {
             match self.post(peer, SINGLE, "application/json", message.body.clone(), proofs).await {
@@ -443,7 +440,7 @@ impl Line {
         content_type: &'static str,
         body: Bytes,
         proofs: &Proofs,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, TryError> {
         let connection = match self.connection.take().filter(Connection::is_open) {
             Some(connection) => self.connection.insert(connection),
             None => {
@@ -452,7 +449,7 @@ impl Line {
                 let opening = Connection::open(peer, tls);
                 let Ok(opened) = timeout(self.connect_pace.allowed(), opening).await else {
                     self.connect_pace.missed();
-                    return Err("no connection in time".to_owned());
+                    return Err(TryError::ConnectTimeout);
                 };
                 let opened = opened?;
                 self.connect_pace.answered(since.elapsed());
@@ -464,7 +461,7 @@ impl Line {
         let posted = connection.post(path, content_type, authorization.as_deref(), body);
         let Ok(answer) = timeout(self.pace.allowed(), posted).await else {
             self.pace.missed();
-            return Err("no answer in time".to_owned());
+            return Err(TryError::AnswerTimeout);
         };
         let answer = answer?;
         self.pace.answered(since.elapsed());
@@ -493,16 +490,15 @@ struct LineAnswer {
 }
 
 /// The answer to each line; every one has to be answered.
-fn read_batch(answer: &[u8], count: usize) -> Result<Vec<(StatusCode, String)>, String> {
-    let odd = || "the answer to a batch was not understood".to_owned();
+fn read_batch(answer: &[u8], count: usize) -> Result<Vec<(StatusCode, String)>, TryError> {
     let mut statuses = Vec::with_capacity(count);
     for line in answer.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let line: LineAnswer = serde_json::from_slice(line).map_err(|_| odd())?;
-        let status = StatusCode::from_u16(line.status).map_err(|_| odd())?;
+        let line: LineAnswer = serde_json::from_slice(line).map_err(|_| TryError::BatchAnswer)?;
+        let status = StatusCode::from_u16(line.status).map_err(|_| TryError::BatchAnswer)?;
         if line.line != statuses.len() + 1 {
-            return Err(odd());
+            return Err(TryError::BatchAnswer);
         }
         statuses.push((status, line.error));
     }
-    if statuses.len() == count { Ok(statuses) } else { Err(odd()) }
+    if statuses.len() == count { Ok(statuses) } else { Err(TryError::BatchAnswer) }
 }

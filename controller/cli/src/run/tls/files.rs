@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{Error, InconsistentKeys, ServerConfig};
+use sandgate_peering::CredentialError;
 use sandgate_peering::pem::{certificates, private_key};
 use webpki::{EndEntityCert, KeyUsage};
 
@@ -28,7 +29,7 @@ pub(super) struct Pair {
 
 /// Reads a certificate and its key, and looks whether they belong together and are for the names that were promised.
 pub(super) fn pair(files: &Certificate) -> Result<Pair, Wrong> {
-    let wrong = |key: &'static str| move |reason: String| Wrong { key, reason };
+    let wrong = |key: &'static str| move |error: CredentialError| Wrong { key, reason: error.to_string() };
     let chain = certificates(&files.certificate).map_err(wrong("certificate"))?;
     let key = private_key(&files.key).map_err(wrong("key"))?;
     let file = files.certificate.display().to_string();

@@ -76,7 +76,7 @@ pub(super) fn secrets(tls: &Tls, folder: &Path) -> Vec<Secret> {
     let authorities = tls.client_ca.iter().map(|file| {
         let path = file.clone();
         let check = move || {
-            let count = pem::authorities(&path)?.len();
+            let count = pem::authorities(&path).map_err(|error| error.to_string())?.len();
             Ok(format!("loaded again: {}: the authorities of clients, {count}", path.display()))
         };
         Secret::new(vec![file.clone()], bell(folder, CLIENT_CA), Box::new(check))

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -31,7 +32,7 @@ pub(super) struct Source {
 impl Sources {
     pub(super) fn get(&self, address: IpAddr) -> Arc<Source> {
         let address = source::of(address);
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.0.lock();
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&address) {
             // First those that forgetting changes nothing for, then whoever is not asking now.
             sources.retain(|_, source| Arc::strong_count(source) > 1 || source.has_made_mistakes());
@@ -49,7 +50,7 @@ impl Source {
     }
 
     fn left(&self, less: f64) -> f64 {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = self.left.lock();
         let now = Instant::now();
         let earned = now.saturating_duration_since(left.1).as_secs_f64() * PER_SECOND;
         *left = ((left.0 + earned).min(MISTAKES) - less, now);
@@ -103,7 +104,7 @@ mod tests {
         for number in 0..3 * u32::try_from(MAX_SOURCES).unwrap() {
             sources.get(IpAddr::V4((0x0b00_0000 + number).into())).was_bad();
         }
-        assert!(sources.0.lock().unwrap().len() <= MAX_SOURCES);
+        assert!(sources.0.lock().len() <= MAX_SOURCES);
         assert!(Arc::ptr_eq(&busy, &sources.get([10, 0, 0, 1].into())));
     }
 }

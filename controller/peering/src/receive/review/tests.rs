@@ -134,7 +134,7 @@ fn as_many_tokens_are_remembered_as_there_is_room_for() {
         remembered.add(digest);
         assert!(remembered.has(&digest));
     }
-    assert_eq!(remembered.entries.lock().unwrap().len(), super::MAX_REMEMBERED);
+    assert_eq!(remembered.entries.lock().len(), super::MAX_REMEMBERED);
 }
 
 #[tokio::test]

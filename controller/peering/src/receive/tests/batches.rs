@@ -4,8 +4,8 @@ use sandgate_routes::State;
 use serde_json::{Value, json};
 
 use super::fixture::{Answer, Plane, message};
+use crate::receive::admission::MAX_MESSAGE;
 use crate::receive::batch::{MAX_BYTES, MAX_LINES};
-use crate::receive::serve::MAX_MESSAGE;
 
 async fn push(plane: &Plane, body: String) -> Answer {
     plane.post("/refresh/batch", body, None).await

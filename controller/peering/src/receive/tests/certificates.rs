@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::fixture::{Answer, KEY, Plane, eventually, exchange, key_file, message};
-use crate::{hmac::unix_now, tls};
+use crate::hmac::unix_now;
 
 /// An authority, which writes its files into a folder.
 pub(crate) struct Authority {
@@ -65,7 +65,7 @@ async fn push(
 ) -> Result<Answer, String> {
     let identity = client.map(|(authority, name)| authority.issue(name));
     let identity = identity.as_ref().map(|(certificate, key)| (certificate.as_path(), key.as_path()));
-    let connector = TlsConnector::from(Arc::new(tls::client_config(&server.ca(), identity).unwrap()));
+    let connector = TlsConnector::from(Arc::new(crate::send::client_config(&server.ca(), identity).unwrap()));
     let stream = TcpStream::connect(plane.address).await.map_err(|error| error.to_string())?;
     let name = ServerName::try_from("gateway.test").unwrap();
     let stream = connector.connect(name, stream).await.map_err(|error| error.to_string())?;

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::receive::guard::Patience;
+use crate::receive::timeouts::Timeouts;
 use crate::{
     HmacKey, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshSettingsError,
     RefreshStatus, RefreshStatusReader,
@@ -91,37 +91,37 @@ impl Plane {
     }
 
     pub(crate) async fn start(refresh: Value) -> Self {
-        Self::patient(refresh, Patience::default(), Limits::default()).await
+        Self::patient(refresh, Timeouts::default(), Limits::default()).await
     }
 
-    pub(crate) async fn patient(refresh: Value, patience: Patience, limits: Limits) -> Self {
-        Self::since(settings(refresh), patience, limits, Some(0)).await
+    pub(crate) async fn patient(refresh: Value, timeouts: Timeouts, limits: Limits) -> Self {
+        Self::since(settings(refresh), timeouts, limits, Some(0)).await
     }
 
     /// One that begins now, as one that was restarted does.
     pub(crate) async fn just_begun(refresh: Value) -> Self {
-        Self::since(settings(refresh), Patience::default(), Limits::default(), None).await
+        Self::since(settings(refresh), Timeouts::default(), Limits::default(), None).await
     }
 
     pub(crate) async fn with(settings: RefreshSettings) -> Self {
-        Self::since(settings, Patience::default(), Limits::default(), Some(0)).await
+        Self::since(settings, Timeouts::default(), Limits::default(), Some(0)).await
     }
 
     async fn since(
         settings: RefreshSettings,
-        patience: Patience,
+        timeouts: Timeouts,
         limits: Limits,
         since: Option<u64>,
     ) -> Self {
         let (writer, reader) = RouteTable::new(limits);
         let mut receiver = Receiver::new(settings, policy(), writer.clone());
-        receiver.patience = patience;
+        receiver.timeouts = timeouts;
         // So that a test need not wait for the next second to sign something.
         receiver.since = since;
         let (status, drain) = (receiver.status(), receiver.drain());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(receiver.run(async {
-            let _dropped = stopped.await;
+            let _ = stopped.await;
         }));
         let address = eventually(|| status.load().listening).await;
         Self { reader, writer, status, drain, address, stop: Some(stop), task }

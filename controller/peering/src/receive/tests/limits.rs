@@ -12,20 +12,20 @@ use tokio::time::timeout;
 use super::fixture::{DEADLINE, KEY, Plane, eventually, key_file, message};
 use crate::HmacKey;
 use crate::hmac::unix_now;
-use crate::receive::guard::Patience;
-use crate::receive::serve::MAX_MESSAGE;
+use crate::receive::admission::MAX_MESSAGE;
+use crate::receive::timeouts::Timeouts;
 
 const SHORT: Duration = Duration::from_millis(150);
 
-async fn impatient(patience: Patience) -> Plane {
-    Plane::patient(json!({ "insecure": true }), patience, Limits::default()).await
+async fn impatient(timeouts: Timeouts) -> Plane {
+    Plane::patient(json!({ "insecure": true }), timeouts, Limits::default()).await
 }
 
 /// Everything that comes until the other side closes.
 async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     // A reset is a close too.
-    let _end = timeout(DEADLINE, stream.read_to_end(&mut bytes)).await.expect("the connection is closed");
+    let _ = timeout(DEADLINE, stream.read_to_end(&mut bytes)).await.expect("the connection is closed");
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -58,7 +58,7 @@ async fn a_body_of_unknown_length_is_cut_where_it_is_too_long() {
 
 #[tokio::test]
 async fn a_connection_that_says_nothing_is_closed() {
-    let plane = impatient(Patience { stranger: SHORT, ..Patience::default() }).await;
+    let plane = impatient(Timeouts { unproven: SHORT, ..Timeouts::default() }).await;
     let mut stream = TcpStream::connect(plane.address).await.unwrap();
     assert_eq!(rest(&mut stream).await, "");
     eventually(|| (plane.status().connections == 0).then_some(())).await;
@@ -66,7 +66,7 @@ async fn a_connection_that_says_nothing_is_closed() {
 
 #[tokio::test]
 async fn a_head_that_trickles_is_cut_however_steadily_it_does() {
-    let plane = impatient(Patience { head: SHORT, ..Patience::default() }).await;
+    let plane = impatient(Timeouts { head: SHORT, ..Timeouts::default() }).await;
     let stream = TcpStream::connect(plane.address).await.unwrap();
     let (mut reading, mut writing) = stream.into_split();
     let trickle = tokio::spawn(async move {
@@ -77,14 +77,14 @@ async fn a_head_that_trickles_is_cut_however_steadily_it_does() {
         }
     });
     let mut bytes = Vec::new();
-    let _end = timeout(DEADLINE, reading.read_to_end(&mut bytes)).await.expect("the connection is closed");
+    let _ = timeout(DEADLINE, reading.read_to_end(&mut bytes)).await.expect("the connection is closed");
     timeout(DEADLINE, trickle).await.expect("writing fails").unwrap();
     eventually(|| (plane.status().slow == 1).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_body_that_does_not_come_gets_408_and_the_connection_closes() {
-    let plane = impatient(Patience { body: SHORT, ..Patience::default() }).await;
+    let plane = impatient(Timeouts { body: SHORT, ..Timeouts::default() }).await;
     let mut stream = TcpStream::connect(plane.address).await.unwrap();
     stream.write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 408"));
@@ -93,8 +93,8 @@ async fn a_body_that_does_not_come_gets_408_and_the_connection_closes() {
 
 #[tokio::test]
 async fn a_connection_is_used_again_and_is_given_more_time_once_its_sender_is_known() {
-    let patience = Patience { stranger: SHORT, ..Patience::default() };
-    let plane = impatient(patience).await;
+    let timeouts = Timeouts { unproven: SHORT, ..Timeouts::default() };
+    let plane = impatient(timeouts).await;
     let mut stream = TcpStream::connect(plane.address).await.unwrap();
     let body = message("running", "5").to_string();
     let request =
@@ -116,7 +116,7 @@ async fn a_head_that_is_too_large_is_refused() {
     let plane = Plane::open().await;
     let mut stream = TcpStream::connect(plane.address).await.unwrap();
     let head = format!("POST /refresh HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100 << 10));
-    let _cut = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(head.as_bytes()).await;
     let answer = rest(&mut stream).await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
 }
@@ -124,9 +124,9 @@ async fn a_head_that_is_too_large_is_refused() {
 /// A receiver that believes who has the key, with this many places.
 async fn keyed(folder: &TempDir, places: usize) -> (Plane, HmacKey) {
     let (key, file) = key_file(folder, "main", KEY);
-    let patience = Patience { stranger: DEADLINE * 2, body: DEADLINE * 2, ..Patience::default() };
+    let timeouts = Timeouts { unproven: DEADLINE * 2, body: DEADLINE * 2, ..Timeouts::default() };
     let refresh = json!({ "hmac": { "keys": [{ "id": "main", "file": file }] }, "max-connections": places });
-    (Plane::patient(refresh, patience, Limits::default()).await, key)
+    (Plane::patient(refresh, timeouts, Limits::default()).await, key)
 }
 
 fn signed(key: &HmacKey, message: &Value) -> String {
@@ -156,7 +156,7 @@ async fn strangers_that_hold_connections_lock_no_pusher_and_no_probe_out() {
         let mut stream = TcpStream::connect(plane.address).await.unwrap();
         if number % 2 == 0 {
             let head = b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{";
-            let _cut = stream.write_all(head).await;
+            let _ = stream.write_all(head).await;
         }
         strangers.push(stream);
     }

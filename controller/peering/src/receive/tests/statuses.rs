@@ -6,7 +6,7 @@ use sandgate_routes::{Clash, Limits, State, TokenKind};
 use serde_json::{Value, json};
 
 use super::fixture::{DEADLINE, Plane, message, settings};
-use crate::receive::guard::Patience;
+use crate::receive::timeouts::Timeouts;
 
 #[tokio::test]
 async fn a_route_is_upserted_replaced_and_deleted_and_each_is_answered_204() {
@@ -260,7 +260,7 @@ async fn health_is_always_good_and_readiness_is_the_tables() {
 #[tokio::test]
 async fn a_route_that_nobody_pushes_again_is_let_go_and_one_that_is_pushed_again_is_not() {
     let limits = Limits { push_lease: Some(Duration::from_secs(2)), ..Limits::default() };
-    let plane = Plane::patient(json!({ "insecure": true }), Patience::default(), limits).await;
+    let plane = Plane::patient(json!({ "insecure": true }), Timeouts::default(), limits).await;
     let mut kept = with("name", "kept");
     kept["id"] = json!("team--kept");
     plane.push(&message("running", "5")).await;
@@ -276,7 +276,7 @@ async fn a_route_that_nobody_pushes_again_is_let_go_and_one_that_is_pushed_again
 #[tokio::test]
 async fn a_full_table_is_no_fault_of_the_message_and_may_be_tried_again() {
     let limits = Limits { max_routes: 1, ..Limits::default() };
-    let plane = Plane::patient(json!({ "insecure": true }), Patience::default(), limits).await;
+    let plane = Plane::patient(json!({ "insecure": true }), Timeouts::default(), limits).await;
     plane.push(&message("running", "5")).await;
     let mut other = with("name", "other");
     other["id"] = json!("team--other");

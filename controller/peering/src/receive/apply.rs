@@ -1,0 +1,119 @@
+//! What each message does to the table, and its answer.
+//!
+//! A message may be wrong in all but its object and version. Then its older route is withdrawn, as with a watched object
+//! that cannot be read. Where only the address is not allowed, the object is known and not routed to, and that is no error.
+//! A process that drains applies a message and answers 503, so that the sender pushes to the next process too (see
+//! [`RefreshDrain`](super::RefreshDrain)).
+
+use http::StatusCode;
+use sandgate_routes::{Invalid, Observation, Outcome};
+
+use super::meaning::Meaning;
+use super::router::{App, Peer};
+use crate::message::RouteMessage;
+
+/// The error of a message that a draining process has applied.
+const DRAINING: &str =
+    "applied here, but this gateway is about to end: push again to the one that takes its place";
+
+/// The answer to one message, and what was wrong with it.
+pub(crate) type Answer = (StatusCode, Option<String>);
+
+impl App {
+    /// Applies messages to the table and answers each. The table's subscribers are woken later, once for many messages.
+    pub(super) fn apply(&self, peer: &Peer, messages: &[&[u8]]) -> Vec<Answer> {
+        let mut observed = Vec::with_capacity(messages.len());
+        let refused: Vec<Option<Answer>> = messages
+            .iter()
+            .map(|message| match self.observation(peer, message) {
+                Ok(observation) => {
+                    observed.push(observation);
+                    None
+                }
+                Err(answer) => Some(answer),
+            })
+            .collect();
+        let mut outcomes = self.writer.apply_quietly(observed).into_iter();
+        let answers = refused.into_iter().zip(messages).filter_map(|(refused, message)| {
+            let answer = refused.or_else(|| outcomes.next().map(|outcome| self.answer(peer, &outcome)))?;
+            if answer.0 == StatusCode::BAD_REQUEST {
+                self.withdraw(message);
+            }
+            Some(answer)
+        });
+        let answers = answers.collect();
+        self.changed.notify_one();
+        answers
+    }
+
+    /// Deletes the object of a refused message at its version. Its older route may lead to the wrong pod or admit the wrong
+    /// clients.
+    fn withdraw(&self, message: &[u8]) {
+        if let Some((key, version)) = RouteMessage::identity_of(message, &self.pushed.provider) {
+            self.writer.delete(&key, Some(version));
+        }
+    }
+
+    /// What a message asks of the table, or its answer if it asks nothing.
+    fn observation(&self, peer: &Peer, message: &[u8]) -> Result<Observation, Answer> {
+        let counters = &self.board.counters;
+        let read = RouteMessage::parse(message).and_then(|message| {
+            let no_address = message.address().err();
+            message.meaning(&self.pushed).map(|meaning| (meaning, no_address))
+        });
+        match read {
+            Ok((Meaning::Apply(mut observation), no_address)) => {
+                // As with a watched object: it is known and not routed to.
+                let outside = self.policy.screen(&mut observation).map(|refused| refused.to_string());
+                if let Some(refused) = outside.or_else(|| no_address.map(|error| error.to_string())) {
+                    counters.outside.up();
+                    self.unroutable.log(|more| {
+                        let (key, from) = (&observation.key, peer.address);
+                        tracing::warn!(more, "refresh: {key}, pushed by {from}, is not routed to: {refused}");
+                    });
+                }
+                Ok(observation)
+            }
+            Ok((Meaning::Legacy, _)) => {
+                counters.legacy.up();
+                Err((StatusCode::NO_CONTENT, None))
+            }
+            Err(error) => {
+                counters.invalid.up();
+                Err(self.refuse(peer, StatusCode::BAD_REQUEST, error.to_string()))
+            }
+        }
+    }
+
+    /// The answer to a message that was applied.
+    fn answer(&self, peer: &Peer, outcome: &Outcome) -> Answer {
+        let counters = &self.board.counters;
+        match outcome {
+            Outcome::Applied
+            | Outcome::Takeover { .. }
+            | Outcome::Displaced { .. }
+            | Outcome::Ambiguous { .. } => counters.applied.up(),
+            Outcome::Stale => counters.stale.up(),
+            // The only outcome that a retry can change.
+            Outcome::Invalid(Invalid::Full) => {
+                counters.unavailable.up();
+                return self.refuse(peer, StatusCode::SERVICE_UNAVAILABLE, Invalid::Full.to_string());
+            }
+            Outcome::Invalid(reason) => {
+                counters.invalid.up();
+                return self.refuse(peer, StatusCode::BAD_REQUEST, reason.to_string());
+            }
+        }
+        if self.board.is_draining() {
+            return (StatusCode::SERVICE_UNAVAILABLE, Some(DRAINING.to_owned()));
+        }
+        (StatusCode::NO_CONTENT, None)
+    }
+
+    fn refuse(&self, peer: &Peer, status: StatusCode, reason: String) -> Answer {
+        self.refusals.log(|more| {
+            tracing::warn!(more, "refresh: a message of {} was refused: {reason}", peer.address);
+        });
+        (status, Some(reason))
+    }
+}
