@@ -1,8 +1,10 @@
-//! The sandboxes of a run: as many routes as the cell says, on as many addresses of 127/8, the same for every contender.
+//! The sandboxes of a run: as many routes as the cell says, on as many addresses of 127/8, the same for every
+//! contender.
 //!
-//! Running ones are `bench--s0000000` and on. Every sandbox has an address of its own, as pods have; the first `addresses` of them are
-//! asked for, each as often as the others, as round-robin has it, and the rest fill the table. Beside them stand paused ones (`p`), and
-//! ones that only the changes touch (`c`); `u` IDs exist nowhere.
+//! Running ones are `bench--s0000000` and on. Every sandbox has an address of its own, as pods have; the
+//! first `addresses` of them are asked for, each as often as the others, as round-robin has it, and the rest
+//! fill the table. Beside them stand paused ones (`p`), and ones that only the changes touch (`c`); `u` IDs
+//! exist nowhere.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -71,7 +73,8 @@ impl Fleet {
         (0..self.addresses).map(address)
     }
 
-    /// How many run: with those beside them they are as many as the table is to have, if that leaves one for each address.
+    /// How many run: with those beside them they are as many as the table is to have, if that leaves one for
+    /// each address.
     fn running(self) -> usize {
         self.routes.saturating_sub(2 * SIDE).max(self.addresses)
     }
@@ -194,7 +197,8 @@ mod tests {
 
     #[test]
     fn no_two_running_sandboxes_have_one_address() {
-        // Sandgate's own cluster gives a host to one sandbox; two on one address would take it from each other.
+        // Sandgate's own cluster gives a host to one sandbox; two on one address would take it from each
+        // other.
         let file = Fleet { addresses: 3, routes: 5_000 }.plain_file();
         let all: Vec<&str> =
             file.lines().filter_map(|line| line.split(' ').nth(1)).filter(|&ip| ip != "-").collect();

@@ -16,7 +16,8 @@ pub struct Response {
     pub last: bool,
 }
 
-/// The first response in the buffer, once it is whole. One without `content-length` has no body: nobody here sends chunks.
+/// The first response in the buffer, once it is whole. One without `content-length` has no body: nobody here
+/// sends chunks.
 pub fn response(buffer: &[u8]) -> Option<Response> {
     let head = head(buffer)?;
     let status = std::str::from_utf8(buffer.get(9..12)?).ok()?.parse().ok()?;

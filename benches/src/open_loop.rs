@@ -1,8 +1,9 @@
-//! Requests at a constant rate, whatever the answers take: a late answer does not put off the next request, and latency counts from the
-//! moment a request was due. (A closed loop waits with the next request while the proxy is slow, and so leaves the slow moments out.)
+//! Requests at a constant rate, whatever the answers take: a late answer does not put off the next request,
+//! and latency counts from the moment a request was due. (A closed loop waits with the next request while the
+//! proxy is slow, and so leaves the slow moments out.)
 //!
-//! One thread: a timer of the kernel's for the schedule, keep-alive connections taken in turn. A request that is due while all of them
-//! are busy waits, and its wait counts.
+//! One thread: a timer of the kernel's for the schedule, keep-alive connections taken in turn. A request that
+//! is due while all of them are busy waits, and its wait counts.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -24,7 +25,8 @@ use crate::message;
 use crate::process;
 use crate::questions::{Answers, Latency, Questions};
 
-/// What a program calls this generator, as a subcommand: `RATE QUESTIONS…`, which prints the [`Answers`] as JSON.
+/// What a program calls this generator, as a subcommand: `RATE QUESTIONS…`, which prints the [`Answers`] as
+/// JSON.
 pub const SUBCOMMAND: &str = "__open-loop";
 const TIMER: u64 = u64::MAX;
 const CONNECTIONS: usize = 64;

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-/// Nanoseconds on a core, over all threads of the process. Threads that have ended are not in it; the proxies keep theirs.
+/// Nanoseconds on a core, over all threads of the process. Threads that have ended are not in it; the proxies
+/// keep theirs.
 pub fn cpu_nanos(pid: u32) -> u64 {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return 0;

@@ -1,7 +1,8 @@
 //! Processes of a run: pinned to a core, in a group of their own, and never left behind.
 //!
-//! A child is started through this program's own `__pinned`, which pins itself, asks the kernel for SIGKILL when its parent dies (of
-//! whatever), and then becomes the program. Ctrl-C reaches only us; children are ended when what holds them is dropped.
+//! A child is started through this program's own `__pinned`, which pins itself, asks the kernel for SIGKILL
+//! when its parent dies (of whatever), and then becomes the program. Ctrl-C reaches only us; children are
+//! ended when what holds them is dropped.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -50,7 +50,8 @@ impl Record {
         self.0.iter().filter(is_it).map(|row| row.value).collect()
     }
 
-    /// Prints a line for each series: its median with quartiles, and the same as a ratio to the first subject's same rounds.
+    /// Prints a line for each series: its median with quartiles, and the same as a ratio to the first
+    /// subject's same rounds.
     pub fn summarise(&self) {
         let mut seen: Vec<(&str, &str, usize, &str)> = Vec::new();
         for row in &self.0 {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value below which `percent` of the samples are: the sample itself, not an interpolation. `samples` is put in order.
+/// A value below which `percent` of the samples are: the sample itself, not an interpolation. `samples` is
+/// put in order.
 pub fn percentile(samples: &mut [f64], percent: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank within the slice")]
@@ -45,7 +46,8 @@ impl fmt::Display for Spread {
     }
 }
 
-/// Combines each round's value with the base's of the same round. A round that only one of them has is left out.
+/// Combines each round's value with the base's of the same round. A round that only one of them has is left
+/// out.
 pub fn paired(
     values: &BTreeMap<usize, f64>,
     base: &BTreeMap<usize, f64>,

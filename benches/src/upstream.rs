@@ -1,6 +1,7 @@
 //! The sandboxes of a run: a thread that answers on every address of 127/8 with three bytes.
 //!
-//! It listens on all addresses because 127/8 has no name of its own to listen on, and turns away whoever does not come from 127/8.
+//! It listens on all addresses because 127/8 has no name of its own to listen on, and turns away whoever does
+//! not come from 127/8.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

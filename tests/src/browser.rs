@@ -26,7 +26,8 @@ impl Browser {
         Self::new().visit(server, host, path).await
     }
 
-    /// Navigates to `http://{host}:{port}{path}` on `server` and returns the page as the browser understood it.
+    /// Navigates to `http://{host}:{port}{path}` on `server` and returns the page as the browser understood
+    /// it.
     pub async fn visit(&self, server: SocketAddr, host: &str, path: &str) -> String {
         let run = Command::new(locations::chromium())
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])

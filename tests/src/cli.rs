@@ -144,7 +144,8 @@ impl Running {
         .await
     }
 
-    /// Waits for the address on the line of the output that begins with `word`, as in `gateway  http://127.0.0.1:1234`.
+    /// Waits for the address on the line of the output that begins with `word`, as in `gateway
+    /// http://127.0.0.1:1234`.
     pub async fn address(&mut self, word: &str) -> SocketAddr {
         self.printed(&format!("the address of the {word}"), |output| {
             let mut lines = output.lines().map(str::trim);

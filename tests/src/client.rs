@@ -198,7 +198,8 @@ impl Client {
         timeout(DEADLINE, whole).await.expect("an answer within the deadline")
     }
 
-    /// Sends a request and returns as soon as the headers of the answer are there, with the tag of the request.
+    /// Sends a request and returns as soon as the headers of the answer are there, with the tag of the
+    /// request.
     ///
     /// # Errors
     /// When the connection breaks first.

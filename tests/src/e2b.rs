@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use crate::{DEADLINE, Place, eventually, locations};
 
-/// The Python SDK at the version of `tests/e2b/requirements.txt`, installed into the cache when it is first needed.
+/// The Python SDK at the version of `tests/e2b/requirements.txt`, installed into the cache when it is first
+/// needed.
 pub struct E2bSdk;
 
 impl E2bSdk {
@@ -24,8 +25,8 @@ impl E2bSdk {
         said(ask).await
     }
 
-    /// Works in a sandbox under a domain of one's own (`DOMAIN[:PORT]`), over TLS, trusting the authority of this file and
-    /// no other: what came of each call.
+    /// Works in a sandbox under a domain of one's own (`DOMAIN[:PORT]`), over TLS, trusting the authority of
+    /// this file and no other: what came of each call.
     pub async fn work(domain: &str, authority: &Path, id: &str) -> Value {
         let mut work = script("own_domain.py").await;
         work.arg(id).env("E2B_DOMAIN", domain).env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");

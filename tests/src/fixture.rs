@@ -77,7 +77,8 @@ pub fn replace_by_rename(file: &Path, text: &str) {
     fs::rename(&fresh, file).expect("rename over the file");
 }
 
-/// A folder as the kubelet mounts a ConfigMap: the file is a link through `..data`, and `..data` is swapped by rename.
+/// A folder as the kubelet mounts a ConfigMap: the file is a link through `..data`, and `..data` is swapped
+/// by rename.
 pub struct ConfigMap {
     folder: PathBuf,
     revision: u32,

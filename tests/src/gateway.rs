@@ -22,7 +22,8 @@ pub use refresh::refresh_request;
 use crate::{Client, DEADLINE, Reply, Request, eventually};
 use process::Process;
 
-/// A running Envoy. Dropping it ends the process; when the scenario has failed, the end of its log is shown first.
+/// A running Envoy. Dropping it ends the process; when the scenario has failed, the end of its log is shown
+/// first.
 pub struct Gateway {
     process: Process,
     admin: SocketAddr,
@@ -141,7 +142,8 @@ impl Gateway {
         self.folder().join(config::ACCESS_LOG)
     }
 
-    /// Replaces the listeners of a gateway that was built with [`Builder::lds`]: the filter config of the first one.
+    /// Replaces the listeners of a gateway that was built with [`Builder::lds`]: the filter config of the
+    /// first one.
     pub fn update_filter(&mut self, filter: &serde_json::Value) {
         let folder = self.folder.path().to_owned();
         self.lds.as_mut().expect("built with lds()").update(&folder, filter);

@@ -1,15 +1,15 @@
 //! A real control plane for the scenarios: kube-apiserver on etcd, in one process on an address of its own.
 //!
-//! [`ApiServer::shared`] is one server for the whole test process: each scenario works in namespaces of its own
-//! ([`ApiServer::namespace`]). A scenario that kills the server, compacts its history or switches its features starts
-//! its own ([`ApiServer::builder`]). Either has the definitions of the three providers (`tests/crds`), and neither can
-//! outlive the test: the process ends when its standard input does.
+//! [`ApiServer::shared`] is one server for the whole test process: each scenario works in namespaces of its
+//! own ([`ApiServer::namespace`]). A scenario that kills the server, compacts its history or switches its
+//! features starts its own ([`ApiServer::builder`]). Either has the definitions of the three providers
+//! (`tests/crds`), and neither can outlive the test: the process ends when its standard input does.
 //!
-//! [`kruise`], [`agent_sandbox`] and [`opensandbox`] write sandboxes as their controllers would; [`Wire`] stands
-//! between a gateway and the server and spoils what passes.
+//! [`kruise`], [`agent_sandbox`] and [`opensandbox`] write sandboxes as their controllers would; [`Wire`]
+//! stands between a gateway and the server and spoils what passes.
 //!
-//! The program is `tests/apiserver` (`SANDGATE_APISERVER`); where `KUBEBUILDER_ASSETS` names a folder, its `etcd` and
-//! `kube-apiserver` are started instead, with the same flags.
+//! The program is `tests/apiserver` (`SANDGATE_APISERVER`); where `KUBEBUILDER_ASSETS` names a folder, its
+//! `etcd` and `kube-apiserver` are started instead, with the same flags.
 
 mod access;
 mod apply;

@@ -1,11 +1,12 @@
 //! The harness: a real Envoy with the real module, real HTTP servers in the place of sandboxes, real clients.
 //!
-//! Each scenario starts what it needs and ends what it started: Envoy runs on free ports in a folder of its own,
-//! sandboxes listen on addresses of 127/8 that no other test holds. Nothing waits for a time to pass; [`eventually`]
-//! waits for a condition, with a deadline after which the scenario fails and shows Envoy's log.
+//! Each scenario starts what it needs and ends what it started: Envoy runs on free ports in a folder of its
+//! own, sandboxes listen on addresses of 127/8 that no other test holds. Nothing waits for a time to pass;
+//! [`eventually`] waits for a condition, with a deadline after which the scenario fails and shows Envoy's
+//! log.
 //!
-//! Where the binaries are comes from the environment (see [`locations`]); `make test` sets it. A missing one fails the
-//! scenario: nothing is skipped in silence.
+//! Where the binaries are comes from the environment (see [`locations`]); `make test` sets it. A missing one
+//! fails the scenario: nothing is skipped in silence.
 #![forbid(unsafe_code)]
 
 mod browser;

@@ -9,8 +9,8 @@
 //! outcome.assert_none_failed();
 //! ```
 //!
-//! **The schedule.** A request is due every so many milliseconds. It goes out then, also when those before it have no
-//! answer yet: it takes another connection. Latency counts from the time it was due.
+//! **The schedule.** A request is due every so many milliseconds. It goes out then, also when those before it
+//! have no answer yet: it takes another connection. Latency counts from the time it was due.
 //!
 //! **What a client may rely on**, and what it makes of it:
 //!
@@ -20,17 +20,17 @@
 //! | HTTP/2 | it has a GOAWAY: new requests take a new connection, those under way finish on the old one | any request that was put on the wire and has no answer |
 //! | WebSocket | it is ended, if the scenario has said that it may be ([`Traffic::may_end`]) | any other end; an upgrade that is refused; an echo that is wrong, late or missing |
 //!
-//! An answer is a 200 of the sandbox that was asked for, by its own word and complete. Some requests take a while and
-//! some carry a body, so that there are always some under way. A message that was under way when its WebSocket was
-//! ended as it may be is lost, and counted as that.
+//! An answer is a 200 of the sandbox that was asked for, by its own word and complete. Some requests take a
+//! while and some carry a body, so that there are always some under way. A message that was under way when
+//! its WebSocket was ended as it may be is lost, and counted as that.
 //!
-//! Kept connections are used in turn, so that none is idle for long, and each is closed by its client after a number of
-//! answers, so that new ones are made all the time. A client does not close a kept connection because its gateway has
-//! left the [`Front`]: a Service of Kubernetes does not either.
+//! Kept connections are used in turn, so that none is idle for long, and each is closed by its client after a
+//! number of answers, so that new ones are made all the time. A client does not close a kept connection
+//! because its gateway has left the [`Front`]: a Service of Kubernetes does not either.
 //!
-//! The clients have a thread and a runtime of their own: a scenario that blocks does not hold the schedule up. On one
-//! thread, also, a request that HTTP/2's client hands back was never on the wire: between a GOAWAY and the next request
-//! nobody else runs.
+//! The clients have a thread and a runtime of their own: a scenario that blocks does not hold the schedule
+//! up. On one thread, also, a request that HTTP/2's client hands back was never on the wire: between a GOAWAY
+//! and the next request nobody else runs.
 
 mod arrivals;
 mod front;

@@ -1,7 +1,7 @@
 //! Three gateways, each in a network namespace of its own, and a fourth namespace to push to them from.
 //!
-//! In each gateway's namespace the same sandboxes run at the same addresses of 127/8, so that one table is right for all
-//! three. The way from the sender to a gateway is a line that can be made bad, and cut.
+//! In each gateway's namespace the same sandboxes run at the same addresses of 127/8, so that one table is
+//! right for all three. The way from the sender to a gateway is a line that can be made bad, and cut.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub struct Planes {
 }
 
 impl Planes {
-    /// Starts them, with sandboxes that listen on `port`; or nothing where this process may not make namespaces, which
-    /// is said.
+    /// Starts them, with sandboxes that listen on `port`; or nothing where this process may not make
+    /// namespaces, which is said.
     pub fn start(scenario: &str, seed: u64, port: u16) -> Option<Self> {
         let network = Network::or_skip(scenario, 4, seed)?;
         let (mut gateways, mut sandboxes) = (Vec::new(), Vec::new());

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A port of 127.0.0.1 that no other scenario has, for what must be told its port before it starts: 0 is no answer there.
+/// A port of 127.0.0.1 that no other scenario has, for what must be told its port before it starts: 0 is no
+/// answer there.
 ///
 /// Below the range that the system hands out for outgoing connections.
 pub struct LoopbackPort {

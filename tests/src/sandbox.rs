@@ -1,4 +1,5 @@
-//! A real HTTP server in the place of a sandbox. It says who it is, so that a request in the wrong place is seen.
+//! A real HTTP server in the place of a sandbox. It says who it is, so that a request in the wrong place is
+//! seen.
 //!
 //! | path | answer |
 //! |---|---|
@@ -255,7 +256,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 },
             };
             let stream = TokioIo::new(stream);
-            // A peer that goes away is no failure of the sandbox; the scenario asserts on what the client sees.
+            // A peer that goes away is no failure of the sandbox; the scenario asserts on what the client
+            // sees.
             if http1_only {
                 let _gone = http1::Builder::new().serve_connection(stream, service).with_upgrades().await;
             } else {

@@ -1,10 +1,13 @@
-//! A soak: one gateway under everything that happens to a gateway, at modest rates, for as long as is asked for.
+//! A soak: one gateway under everything that happens to a gateway, at modest rates, for as long as is asked
+//! for.
 //!
-//! Sandboxes live and die in a cluster, by push and in the routes file; the watch is cut; clients are slow, stop or
-//! leave. Nothing of this may add up: [`Soak::sample`] reads memory, descriptors and counts, [`verdict`] tells growth
-//! from noise, and when the churn has ended ([`Soak::end`]) every count has to return to where it was ([`Soak::settled`]).
+//! Sandboxes live and die in a cluster, by push and in the routes file; the watch is cut; clients are slow,
+//! stop or leave. Nothing of this may add up: [`Soak::sample`] reads memory, descriptors and counts,
+//! [`verdict`] tells growth from noise, and when the churn has ended ([`Soak::end`]) every count has to
+//! return to where it was ([`Soak::settled`]).
 //!
-//! Waiting is by rounds, not by time: a client that stops is one of a few that are kept, and goes when the next comes.
+//! Waiting is by rounds, not by time: a client that stops is one of a few that are kept, and goes when the
+//! next comes.
 
 mod clients;
 mod http2;
@@ -78,8 +81,8 @@ pub struct Soak {
 }
 
 impl Soak {
-    /// Starts the gateway, an API server behind a wire that breaks, and one server for the addresses of all sandboxes.
-    /// Nothing happens yet.
+    /// Starts the gateway, an API server behind a wire that breaks, and one server for the addresses of all
+    /// sandboxes. Nothing happens yet.
     pub async fn start(load: Load) -> Self {
         // Bound to everything, since 127/8 has no name: every address of it is a sandbox.
         let everywhere = Place::shared(Ipv4Addr::UNSPECIFIED.into());
@@ -134,7 +137,8 @@ impl Soak {
         soak
     }
 
-    /// One life of everything, so that what Envoy makes at its first use is there: files, threads, connections.
+    /// One life of everything, so that what Envoy makes at its first use is there: files, threads,
+    /// connections.
     async fn first_requests(&mut self) {
         let world = &self.world;
         lives::one_pushed(world).await;
@@ -168,7 +172,8 @@ impl Soak {
         self.begun = Instant::now();
     }
 
-    /// Has Envoy replace the clusters, with their hosts, by others of the same names. Everybody goes on meanwhile.
+    /// Has Envoy replace the clusters, with their hosts, by others of the same names. Everybody goes on
+    /// meanwhile.
     pub fn replace_clusters(&mut self) {
         self.replaced += 1;
         let timeout = format!("{}.{:03}s", 5, self.replaced % 1000);

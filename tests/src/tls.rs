@@ -30,7 +30,8 @@ impl Authority {
     /// Makes one, and writes `ca.pem`.
     pub fn new(folder: &Path) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
-        // A name of its own: of two authorities with one name, whoever checks a certificate may try the wrong one.
+        // A name of its own: of two authorities with one name, whoever checks a certificate may try the wrong
+        // one.
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         params.distinguished_name.push(DnType::CommonName, format!("the authority of {name}"));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// How long a condition may take before the scenario fails. Generous: a loaded two-core machine must not fail a good build.
+/// How long a condition may take before the scenario fails. Generous: a loaded two-core machine must not fail
+/// a good build.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 const TICK: Duration = Duration::from_millis(10);

@@ -54,7 +54,8 @@ fn every_request_that_was_due_is_answered_and_timed() {
 
 #[test]
 fn a_request_that_had_to_wait_for_a_connection_counts_its_wait() {
-    // Every answer takes 300 ms, so 64 connections carry 213 requests a second of the 600 that are due: the last ones wait far longer.
+    // Every answer takes 300 ms, so 64 connections carry 213 requests a second of the 600 that are due: the
+    // last ones wait far longer.
     let port = server(|number| Duration::from_millis(if number < CONNECTIONS { 0 } else { 300 }));
     let answers = run(&questions(port, 0.5), 600).expect("a run");
     assert_eq!((answers.requests, answers.failed), (300, 0));

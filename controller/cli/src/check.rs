@@ -1,8 +1,8 @@
-//! `sandgate check`: connects to the cluster as a gateway would, with the gateway's own client, lists and providers, and
-//! says line by line what works, what does not, and what helps.
+//! `sandgate check`: connects to the cluster as a gateway would, with the gateway's own client, lists and
+//! providers, and says line by line what works, what does not, and what helps.
 //!
-//! Nothing is changed in the cluster: reviews are questions that the API server stores nowhere. What a step finds decides
-//! whether the next makes sense; what does not is left out, so that one cause is one failure.
+//! Nothing is changed in the cluster: reviews are questions that the API server stores nowhere. What a step
+//! finds decides whether the next makes sense; what does not is left out, so that one cause is one failure.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The config file of `sandgate run`, checked before Envoy sees any of it.
 //!
-//! What a section leaves out is what `envoy/config/gateway.yaml` has, so `sandgate explain` and `sandgate run` agree.
+//! What a section leaves out is what `envoy/config/gateway.yaml` has, so `sandgate explain` and `sandgate
+//! run` agree.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! `sandgate explain`: the gateway's own recognition and decision, run on a request given on the command line.
+//! `sandgate explain`: the gateway's own recognition and decision, run on a request given on the command
+//! line.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -113,7 +114,8 @@ async fn is_ready(admin: &Admin) -> Result<bool, Failure> {
     Ok(status.json().and_then(|json| json.get("ready").and_then(Value::as_bool)).unwrap_or_default())
 }
 
-/// Puts a route of the admin page into our table. The page has no tokens, so one that was sent is taken for right.
+/// Puts a route of the admin page into our table. The page has no tokens, so one that was sent is taken for
+/// right.
 fn take_over(
     writer: &RouteWriter,
     view: &RouteView,
@@ -150,8 +152,8 @@ fn take_over(
         own_id: false,
     };
     if view.ambiguous {
-        // The page shows the first of those who claim the ID, so the others are made up. They are of unknown age, which
-        // makes them last.
+        // The page shows the first of those who claim the ID, so the others are made up. They are of unknown
+        // age, which makes them last.
         for name in ["other", "another"] {
             let other = ObjectKey::new(&view.provider, "~", name).map_err(|_| odd("name"))?;
             writer.apply(Observation { key: other, state: State::Paused, created: None, ..observed.clone() });

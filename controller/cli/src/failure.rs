@@ -1,8 +1,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked, and the exit code that says so: 2 where the command line or a file named
-/// on it has to change, else 1.
+/// Why a command did not do what it was asked, and the exit code that says so: 2 where the command line or a
+/// file named on it has to change, else 1.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,

@@ -148,7 +148,8 @@ async fn ask(admin: &Admin, query: &[(&str, &str)]) -> Result<Answer, Failure> {
     fetch(admin, "/sandgate/routes", &query).await
 }
 
-/// Asks for a page. One that looks at a large table is made while we wait: it is asked for again, by the job's number.
+/// Asks for a page. One that looks at a large table is made while we wait: it is asked for again, by the
+/// job's number.
 async fn fetch(admin: &Admin, page: &str, query: &str) -> Result<Answer, Failure> {
     let deadline = Instant::now() + PATIENCE;
     let mut asked = format!("{page}?{query}");

@@ -1,4 +1,5 @@
-//! `sandgate run`: find Envoy and the module, check every file, start Envoy, say how to use it, stay until it ends.
+//! `sandgate run`: find Envoy and the module, check every file, start Envoy, say how to use it, stay until it
+//! ends.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};

@@ -1,7 +1,8 @@
-//! Words for the person at the terminal. A terminal or pipe that is gone must not end a gateway, so nothing here fails.
+//! Words for the person at the terminal. A terminal or pipe that is gone must not end a gateway, so nothing
+//! here fails.
 //!
-//! Colours are for terminals: standard error is asked whether it is one, and `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` are obeyed.
-//! Standard output has what a program may read, and is never coloured.
+//! Colours are for terminals: standard error is asked whether it is one, and `NO_COLOR`, `CLICOLOR_FORCE` and
+//! `TERM` are obeyed. Standard output has what a program may read, and is never coloured.
 
 use std::io::Write as _;
 
@@ -53,7 +54,8 @@ fn said(line: std::fmt::Arguments<'_>) {
     let _ = anstream::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// The end of a help text: headings and commands stand out. Prose is one line a paragraph, which is wrapped to the terminal.
+/// The end of a help text: headings and commands stand out. Prose is one line a paragraph, which is wrapped
+/// to the terminal.
 pub(crate) fn lesson(text: &str) -> StyledStr {
     let mut styled = String::with_capacity(text.len() * 2);
     for line in text.split_inclusive('\n') {

@@ -2,33 +2,34 @@
 //!
 //! # Loading
 //!
-//! 1. The file is read and checked completely. If it has a mistake or cannot be read, the table does not change: the
-//!    last good load is served, and the status and the log say what is wrong and where.
-//! 2. A good file is one relist of the provider `file`, at a version that counts the loads. Its routes are added and
-//!    changed one by one; a reader sees each route as it was or as it is, never half of one.
+//! 1. The file is read and checked completely. If it has a mistake or cannot be read, the table does not
+//!    change: the last good load is served, and the status and the log say what is wrong and where.
+//! 2. A good file is one relist of the provider `file`, at a version that counts the loads. Its routes are
+//!    added and changed one by one; a reader sees each route as it was or as it is, never half of one.
 //! 3. When all are in, routes that left the file leave the table.
 //!
-//! Step 2 ends early in one case: the table has no room for a route ([`FileError::Refused`]). Then the routes before it
-//! are in the table, and nothing was removed. The next good load makes the table equal to the file again.
+//! Step 2 ends early in one case: the table has no room for a route ([`FileError::Refused`]). Then the routes
+//! before it are in the table, and nothing was removed. The next good load makes the table equal to the file
+//! again.
 //!
-//! The same content is not loaded twice in a row. A file that cannot be read (too many open files, a failing disk, a
-//! missing right) is tried again at every poll, changed or not, because such trouble passes without a change of the
-//! file.
+//! The same content is not loaded twice in a row. A file that cannot be read (too many open files, a failing
+//! disk, a missing right) is tried again at every poll, changed or not, because such trouble passes without a
+//! change of the file.
 //!
-//! An unknown state does not make a file bad: to refuse the file would leave the sandbox served as it was. The route
-//! is kept and not served, and the status and the log say where it stands.
+//! An unknown state does not make a file bad: to refuse the file would leave the sandbox served as it was.
+//! The route is kept and not served, and the status and the log say where it stands.
 //!
 //! # Noticing a change
 //!
-//! Every folder that decides what the path means is watched: the file's own, and that of each symbolic link on the
-//! way. So an edit in place, a rename over the file, a swapped link (a ConfigMap's `..data`) and a file that appears
-//! later are all seen, once the writes have stopped for 20 ms. Where the file system reports nothing, the file's
-//! metadata is read every two seconds.
+//! Every folder that decides what the path means is watched: the file's own, and that of each symbolic link
+//! on the way. So an edit in place, a rename over the file, a swapped link (a ConfigMap's `..data`) and a
+//! file that appears later are all seen, once the writes have stopped for 20 ms. Where the file system
+//! reports nothing, the file's metadata is read every two seconds.
 //!
 //! # Writing the file
 //!
-//! Write a new file beside the old one and rename it. A file written in place may be read half written. It is refused
-//! if it does not parse, and an empty file always is, but half a list can be a good list.
+//! Write a new file beside the old one and rename it. A file written in place may be read half written. It is
+//! refused if it does not parse, and an empty file always is, but half a list can be a good list.
 //!
 //! Run one source for one writer: loads are numbered from 1, and the numbers of two sources would clash.
 
@@ -77,8 +78,8 @@ const POLL: Duration = Duration::from_secs(2);
 
 /// Keeps a table equal to a routes file.
 ///
-/// A clone is the same source: run it when the first run has ended, and it counts loads on from there. At most one of
-/// them may run at a time.
+/// A clone is the same source: run it when the first run has ended, and it counts loads on from there. At
+/// most one of them may run at a time.
 #[derive(Clone)]
 pub struct FileSource {
     loader: Arc<Mutex<Loader>>,
@@ -127,8 +128,8 @@ impl FileSource {
 
     /// Runs until the future is dropped or its task aborted. A load under way is still finished then.
     ///
-    /// It ends by itself only because of a bug that made a step panic. Then run a clone of the source. It needs a Tokio
-    /// runtime with time enabled, and reads and parses on its blocking threads.
+    /// It ends by itself only because of a bug that made a step panic. Then run a clone of the source. It
+    /// needs a Tokio runtime with time enabled, and reads and parses on its blocking threads.
     pub async fn run(self) {
         let wake = Arc::new(Notify::new());
         let watch = self.watching.then(|| Watch::new(Arc::clone(&wake)));

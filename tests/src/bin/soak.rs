@@ -1,4 +1,5 @@
-//! The soak: `make soak`, an hour unless MINUTES says otherwise. Ends with 1 when something grows or does not return.
+//! The soak: `make soak`, an hour unless MINUTES says otherwise. Ends with 1 when something grows or does not
+//! return.
 #![forbid(unsafe_code)]
 
 use std::fs::File;

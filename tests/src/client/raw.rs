@@ -14,7 +14,8 @@ pub async fn raw_exchange(server: SocketAddr, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(server).await.expect("connect");
         stream.write_all(request).await.expect("write the request");
         let mut answer = Vec::new();
-        // A reset after the answer is no loss: the server has closed without reading what was left of the request.
+        // A reset after the answer is no loss: the server has closed without reading what was left of the
+        // request.
         let _reset = stream.read_to_end(&mut answer).await;
         answer
     };

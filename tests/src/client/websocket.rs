@@ -27,7 +27,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct WebSocket(WebSocketStream<Box<dyn Stream>>);
 
 impl WebSocket {
-    /// Opens a WebSocket at `path`, with these headers beside the usual ones; `host` replaces the server's address.
+    /// Opens a WebSocket at `path`, with these headers beside the usual ones; `host` replaces the server's
+    /// address.
     ///
     /// # Errors
     /// When the server answers with something else than an upgrade.
@@ -63,8 +64,8 @@ impl WebSocket {
         Ok(Self(socket))
     }
 
-    /// Opens a WebSocket on a stream of an HTTP/2 connection (RFC 8441), with the key that HTTP/2 itself does not need
-    /// and a server of HTTP/1.1 does, as a proxy in front of the gateway hands it on.
+    /// Opens a WebSocket on a stream of an HTTP/2 connection (RFC 8441), with the key that HTTP/2 itself does
+    /// not need and a server of HTTP/1.1 does, as a proxy in front of the gateway hands it on.
     ///
     /// # Errors
     /// The status, when it is not 200.

@@ -79,7 +79,8 @@ impl Cds {
 
 type Adjustment = Box<dyn FnOnce(&mut Value)>;
 
-/// Describes a gateway. What is not said is as in `envoy/config/gateway.yaml`, but the filter config is empty: all defaults.
+/// Describes a gateway. What is not said is as in `envoy/config/gateway.yaml`, but the filter config is
+/// empty: all defaults.
 pub struct Builder {
     folder: TempDir,
     module: Option<PathBuf>,
@@ -251,7 +252,8 @@ impl Builder {
         self
     }
 
-    /// Another Envoy may take over from this one ([`Gateway::restart`]). The listener has a fixed port for that.
+    /// Another Envoy may take over from this one ([`Gateway::restart`]). The listener has a fixed port for
+    /// that.
     #[must_use]
     pub fn restartable(mut self) -> Self {
         self.restarts = Some(Restarts::new());
@@ -448,7 +450,8 @@ impl Restarts {
 }
 
 impl Gateway {
-    /// Starts another Envoy with the same config that takes over the listeners, and gives the old one's process.
+    /// Starts another Envoy with the same config that takes over the listeners, and gives the old one's
+    /// process.
     pub async fn restart(&mut self) -> super::Predecessor {
         let restarts = self.restarts.as_mut().expect("built with restartable()");
         restarts.epoch += 1;

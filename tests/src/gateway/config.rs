@@ -1,5 +1,5 @@
-//! Envoy's config: the shipped `envoy/config/gateway.yaml` with other addresses, paths and settings, so that what is
-//! tested is what is shipped.
+//! Envoy's config: the shipped `envoy/config/gateway.yaml` with other addresses, paths and settings, so that
+//! what is tested is what is shipped.
 
 use std::path::Path;
 
@@ -57,7 +57,8 @@ const SHARES: &str = "/filter_chains/0/filters/0/typed_config";
 const CONNECTION_MANAGER: &str = "/filter_chains/0/filters/1/typed_config";
 const FILTER: &str = "/filter_chains/0/filters/1/typed_config/http_filters/0/typed_config";
 
-/// Any free port of 127.0.0.1; the admin port is found through `--admin-address-path`, the others through the admin port.
+/// Any free port of 127.0.0.1; the admin port is found through `--admin-address-path`, the others through the
+/// admin port.
 fn free_address() -> Value {
     json!({ "socket_address": { "address": "127.0.0.1", "port_value": 0 } })
 }

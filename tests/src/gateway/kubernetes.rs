@@ -54,8 +54,8 @@ impl Gateway {
         status["digest"].as_str().unwrap_or_else(|| panic!("no digest in {status}")).to_owned()
     }
 
-    /// Waits until the table has the object as the server has it now. Events of one scope come in their order, so then
-    /// it has everything in the scope that happened before this call.
+    /// Waits until the table has the object as the server has it now. Events of one scope come in their
+    /// order, so then it has everything in the scope that happened before this call.
     pub async fn follows(&self, object: &Object) {
         let (wanted, id) = (object.version().await, object.id());
         let wanted: u64 = wanted.parse().expect("a number");

@@ -10,8 +10,8 @@ use super::{Builder, Gateway};
 use crate::{Client, DEADLINE, Reply, Request, eventually};
 
 impl Builder {
-    /// Receives routes from peers on a free port, with these keys of the `refresh` section; OpenKruise's unless they
-    /// name another provider. The routes file is an empty one unless it is given.
+    /// Receives routes from peers on a free port, with these keys of the `refresh` section; OpenKruise's
+    /// unless they name another provider. The routes file is an empty one unless it is given.
     #[must_use]
     pub fn refresh(self, mut refresh: Value) -> Self {
         refresh["address"] = json!("127.0.0.1");

@@ -68,10 +68,10 @@ impl ApiServer {
 /// A service account.
 ///
 /// # Tokens
-/// A real server gives none that lives shorter than ten minutes. What ends one earlier is the end of the object it is
-/// bound to: [`ServiceAccount::token_bound_to`] with [`ServiceAccount::revoke`]. The server remembers a token it has
-/// found good for ten seconds, so wait for the refusal with `eventually`. A request that is already answered, such as
-/// a watch, goes on until it is cut.
+/// A real server gives none that lives shorter than ten minutes. What ends one earlier is the end of the
+/// object it is bound to: [`ServiceAccount::token_bound_to`] with [`ServiceAccount::revoke`]. The server
+/// remembers a token it has found good for ten seconds, so wait for the refusal with `eventually`. A request
+/// that is already answered, such as a watch, goes on until it is cut.
 #[derive(Clone)]
 pub struct ServiceAccount {
     client: Client,

@@ -60,8 +60,8 @@ async fn try_apply(client: &Client, object: &Value) -> kube::Result<()> {
     patch(client, object, PatchParams::apply("sandgate-tests").force()).await
 }
 
-/// What the server says of an object without making it, as `kubectl apply --server-side --dry-run=server` asks it. A field that
-/// its definition does not have is an error.
+/// What the server says of an object without making it, as `kubectl apply --server-side --dry-run=server`
+/// asks it. A field that its definition does not have is an error.
 pub(super) async fn dry_run(client: &Client, object: &Value) -> kube::Result<()> {
     patch(client, object, PatchParams::apply("sandgate-tests").force().dry_run().validation_strict()).await
 }

@@ -1,7 +1,8 @@
 //! Many sandboxes at once, written into etcd as the API server stores them.
 //!
-//! A custom resource is plain JSON there, so 100,000 of them take seconds where 200,000 requests (each object and its
-//! status) would take minutes. The server serves them, and tells its watches, as if it had written them itself.
+//! A custom resource is plain JSON there, so 100,000 of them take seconds where 200,000 requests (each object
+//! and its status) would take minutes. The server serves them, and tells its watches, as if it had written
+//! them itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -173,8 +173,8 @@ impl ApiServer {
         apply::dry_run(&self.client, object).await.map_err(|error| error.to_string())
     }
 
-    /// Installs one definition of `tests/crds` (`openkruise`, `agent-sandbox`, `opensandbox`) and waits until its
-    /// objects are served.
+    /// Installs one definition of `tests/crds` (`openkruise`, `agent-sandbox`, `opensandbox`) and waits until
+    /// its objects are served.
     pub async fn install(&self, provider: &str) {
         apply::install(&self.client, provider).await;
     }
@@ -184,7 +184,8 @@ impl ApiServer {
         apply::apply_when_served(&self.client, object).await;
     }
 
-    /// Deletes a definition that a scenario made, and with it every object of it, and waits until all are gone.
+    /// Deletes a definition that a scenario made, and with it every object of it, and waits until all are
+    /// gone.
     pub async fn delete_definition(&self, name: &str) {
         apply::delete_definition(&self.client, name).await;
     }

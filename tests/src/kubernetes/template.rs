@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// About 6 KiB of JSON: two containers with their environment, probes, mounts and limits, and the volumes for them.
+/// About 6 KiB of JSON: two containers with their environment, probes, mounts and limits, and the volumes for
+/// them.
 pub fn pod_template() -> Value {
     let environment = |prefix: &str, count: u32| -> Vec<Value> {
         let variable = |n| json!({ "name": format!("{prefix}_SETTING_{n}"), "value": format!("value-of-setting-{n:04}") });

@@ -1,8 +1,9 @@
-//! The wire between a gateway and the API server: a proxy that speaks TLS to the server and plain HTTP to the gateway,
-//! knows lists from watches, counts them, and spoils what passes as the scenario says.
+//! The wire between a gateway and the API server: a proxy that speaks TLS to the server and plain HTTP to the
+//! gateway, knows lists from watches, counts them, and spoils what passes as the scenario says.
 //!
-//! A fault is for one kind of request. It acts on the answers that are already running too: on their next line, or at
-//! once where it needs no line. Lines are the unit because a watch has one event a line; a list is one line.
+//! A fault is for one kind of request. It acts on the answers that are already running too: on their next
+//! line, or at once where it needs no line. Lines are the unit because a watch has one event a line; a list
+//! is one line.
 
 mod faults;
 mod flushed;

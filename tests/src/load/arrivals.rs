@@ -12,7 +12,8 @@ pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _said = stop.wait_for(|stop| *stop).await;
 }
 
-/// Begins `one` at the rate, and again whether or not those before it are done; after the stop, waits for the last.
+/// Begins `one` at the rate, and again whether or not those before it are done; after the stop, waits for the
+/// last.
 pub(super) async fn keep<F>(
     rate: u32,
     mut stop: watch::Receiver<bool>,

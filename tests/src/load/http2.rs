@@ -12,16 +12,17 @@ use crate::Client;
 
 /// So many clients, with one connection for new requests each.
 const CLIENTS: usize = 4;
-/// So many requests under way on a connection at most; the next takes a new one. Well below what the gateway allows: a
-/// request that waits for its turn when the GOAWAY comes is dropped by the client's library, which cannot say whether it
-/// was sent.
+/// So many requests under way on a connection at most; the next takes a new one. Well below what the gateway
+/// allows: a request that waits for its turn when the GOAWAY comes is dropped by the client's library, which
+/// cannot say whether it was sent.
 const UNDER_WAY: usize = 50;
 
 /// The connection of each client.
 #[derive(Default)]
 pub(super) struct Connections([Mutex<Option<Arc<Connection>>>; CLIENTS]);
 
-/// Open for as long as anybody has it: those who have requests under way on it, and its client until there is another.
+/// Open for as long as anybody has it: those who have requests under way on it, and its client until there is
+/// another.
 struct Connection {
     client: Client,
     gateway: SocketAddr,

@@ -28,7 +28,8 @@ impl Outcome {
         [("HTTP/1.1", &self.http1), ("HTTP/2", &self.http2), ("WebSocket", &self.websockets)]
     }
 
-    /// Requests and messages of all kinds without a right answer, and WebSockets that ended where they must not.
+    /// Requests and messages of all kinds without a right answer, and WebSockets that ended where they must
+    /// not.
     pub fn failed(&self) -> u64 {
         self.kinds().iter().map(|(_, counts)| counts.failed + counts.broken).sum()
     }

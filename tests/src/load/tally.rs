@@ -34,8 +34,8 @@ pub struct Counts {
     pub failed: u64,
     /// Connections that were made.
     pub connections: u64,
-    /// Connections that were left because the gateway said so: `connection: close`, GOAWAY. WebSockets that ended
-    /// where they may.
+    /// Connections that were left because the gateway said so: `connection: close`, GOAWAY. WebSockets that
+    /// ended where they may.
     pub left: u64,
     /// Kept connections that the gateway closed with no word.
     pub found_closed: u64,

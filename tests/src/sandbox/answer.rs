@@ -84,8 +84,8 @@ pub(super) async fn answer(
     })
 }
 
-/// Everything in it is relative, so that it works under any prefix. The page is loaded when its image is, and the image is
-/// answered when the worker is active.
+/// Everything in it is relative, so that it works under any prefix. The page is loaded when its image is, and
+/// the image is answered when the worker is active.
 const TAKEOVER_PAGE: &str = "<!doctype html><title>takeover</title><p>takeover page</p>\
     <script>navigator.serviceWorker.register(new URL('takeover.js', location), { scope: '/' })</script>\
     <img src=\"takeover-done\">";

@@ -2,8 +2,8 @@
 
 use hyper::body::Bytes;
 
-/// One block of the bytes, repeated without end. Its length is prime, so that a lost, doubled or swapped buffer of any
-/// usual size breaks the repetition.
+/// One block of the bytes, repeated without end. Its length is prime, so that a lost, doubled or swapped
+/// buffer of any usual size breaks the repetition.
 static BLOCK: [u8; 65_521] = block();
 
 #[expect(clippy::cast_possible_truncation, reason = "the low byte is the point")]

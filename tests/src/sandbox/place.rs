@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whoever listens here holds the address. Below the range that the system hands out for outgoing connections.
+/// Whoever listens here holds the address. Below the range that the system hands out for outgoing
+/// connections.
 const LOCK_PORT: u16 = 31_999;
 
 /// An address, held until the last clone is dropped.

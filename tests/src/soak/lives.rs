@@ -67,7 +67,8 @@ async fn pusher(world: &World) -> Pusher {
     pusher
 }
 
-/// A tenant of the cluster: one sandbox after the other, every second one under the tenant's own name, the others under new ones.
+/// A tenant of the cluster: one sandbox after the other, every second one under the tenant's own name, the
+/// others under new ones.
 pub(super) async fn in_the_cluster(world: Arc<World>, kind: Kind, tenant: u32) {
     let mut turns = world.turns(1.0);
     let mut manager = Manager::new(&world).await;

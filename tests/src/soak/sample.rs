@@ -63,11 +63,13 @@ const fn recorded(name: &'static str) -> Column {
 /// How many there are. A number of its own: an optimised build cannot ask the table below for it in a type.
 const COUNT: usize = 21;
 
-/// The columns, in their order. Counts go up and down with the churn, so a tenth of their level is none of our business.
+/// The columns, in their order. Counts go up and down with the churn, so a tenth of their level is none of
+/// our business.
 ///
-/// Of memory three things are judged. What is allocated is what the code holds: a leak shows here first. RSS less what the allocator
-/// keeps free for the next allocation also has the memory that is not the allocator's: stacks, code, mappings. RSS itself
-/// has the allocator's caches, which fill for ten minutes and more up to a limit of their own, so it may grow more.
+/// Of memory three things are judged. What is allocated is what the code holds: a leak shows here first. RSS
+/// less what the allocator keeps free for the next allocation also has the memory that is not the
+/// allocator's: stacks, code, mappings. RSS itself has the allocator's caches, which fill for ten minutes and
+/// more up to a limit of their own, so it may grow more.
 pub const COLUMNS: [Column; COUNT] = [
     judged("allocated_mib", 1.0, 0.02),
     judged("rss_in_use_mib", 2.0, 0.02),

@@ -13,7 +13,8 @@ const OTHERS: u32 = 3;
 /// Far from the numbers of the other lives.
 const FIRST: u32 = 2000;
 
-/// Swaps the file as the kubelet does, writes it in place now and then, and sometimes writes what cannot be read.
+/// Swaps the file as the kubelet does, writes it in place now and then, and sometimes writes what cannot be
+/// read.
 pub(super) async fn file(world: Arc<World>) {
     let mut turns = world.turns(1.0);
     let mount = &world.at.mount;

@@ -1,4 +1,5 @@
-//! Who has no business at the push port: those who connect and say nothing, half a handshake, and no credentials.
+//! Who has no business at the push port: those who connect and say nothing, half a handshake, and no
+//! credentials.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

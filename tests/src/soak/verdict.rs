@@ -1,13 +1,14 @@
 //! Whether something grows.
 //!
-//! The samples of the time that is judged are put into [`BLOCKS`] blocks of equal length; a block's value is the median of its
-//! samples, so that the ups and downs of the churn and their correlation from one sample to the next do not count as evidence.
-//! The slope is Theil and Sen's: the median of the slopes between every two blocks, which a few wild blocks do not move. Its
-//! interval of 95 % is Sen's, from Kendall's variance.
+//! The samples of the time that is judged are put into [`BLOCKS`] blocks of equal length; a block's value is
+//! the median of its samples, so that the ups and downs of the churn and their correlation from one sample to
+//! the next do not count as evidence. The slope is Theil and Sen's: the median of the slopes between every
+//! two blocks, which a few wild blocks do not move. Its interval of 95 % is Sen's, from Kendall's variance.
 //!
-//! A column grows when both hold: its growth over the time that is judged is more than its tolerance, and the lower end of the
-//! interval is above zero, so that noise alone is not called growth. A leak below the tolerance is not seen: the tolerance over
-//! the number of lives in a run is the smallest leak a life that the run can show.
+//! A column grows when both hold: its growth over the time that is judged is more than its tolerance, and the
+//! lower end of the interval is above zero, so that noise alone is not called growth. A leak below the
+//! tolerance is not seen: the tolerance over the number of lives in a run is the smallest leak a life that
+//! the run can show.
 
 use std::fmt::Write;
 

@@ -15,7 +15,8 @@ use crate::{Reply, Request};
 
 /// How many unexpected things are told; all are counted.
 const TOLD: usize = 20;
-/// Addresses are used again after so many lives: later than any two that live at one time, soon enough to be recycled.
+/// Addresses are used again after so many lives: later than any two that live at one time, soon enough to be
+/// recycled.
 const ADDRESSES: u32 = 4096;
 
 /// Where everything is.

@@ -234,8 +234,8 @@ async fn with_the_watch_cache_a_version_from_before_a_restart_and_a_compaction_i
     assert_gone(&wire, &path, &old).await;
 }
 
-/// A watch from `version` gets a 410, as an event or as the status. A server that has just started says 429 first, while
-/// it fills its watch cache.
+/// A watch from `version` gets a 410, as an event or as the status. A server that has just started says 429
+/// first, while it fills its watch cache.
 async fn assert_gone(wire: &Wire, path: &str, version: &str) {
     let code = eventually("the watch cache is there", DEADLINE, async || {
         let code = match Watching::open(wire, path, version).await {

@@ -1,4 +1,5 @@
-//! `sandgate check` against a real API server: what it says of a good cluster, and of each thing that can be wrong.
+//! `sandgate check` against a real API server: what it says of a good cluster, and of each thing that can be
+//! wrong.
 
 use std::fs;
 use std::path::{Path, PathBuf};

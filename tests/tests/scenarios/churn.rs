@@ -1,7 +1,8 @@
-//! Hosts that come and go under load: no error that is not the sandbox's own, and nobody served by a stranger.
+//! Hosts that come and go under load: no error that is not the sandbox's own, and nobody served by a
+//! stranger.
 //!
-//! `SANDGATE_CHURN=full` (`make churn`) runs the long versions: 20,000 hosts changed at 1,000 a second for a minute, and
-//! 100,000 requests against addresses that change hands.
+//! `SANDGATE_CHURN=full` (`make churn`) runs the long versions: 20,000 hosts changed at 1,000 a second for a
+//! minute, and 100,000 requests against addresses that change hands.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -56,7 +57,8 @@ fn address(number: u32) -> Ipv4Addr {
     Ipv4Addr::new(127, 64, third, fourth)
 }
 
-/// A sandbox in one of its lives, as a peer tells of it: each life has its own UID, and all of them one address.
+/// A sandbox in one of its lives, as a peer tells of it: each life has its own UID, and all of them one
+/// address.
 fn told(number: u32, life: u64) -> Request {
     refresh_request(&json!({
         "ip": address(number).to_string(), "id": format!("s{number}"), "namespace": "default",
@@ -88,7 +90,8 @@ struct Churn {
 }
 
 impl Churn {
-    /// Tells of the next sandbox and asks for it, until `last` have been told of; not before its time if there is a rate (a second).
+    /// Tells of the next sandbox and asks for it, until `last` have been told of; not before its time if
+    /// there is a rate (a second).
     async fn replace(&self, last: u64, rate: Option<u32>, since: Instant) {
         let mut peer = Client::http1(self.refresh).await.expect("connect");
         let mut client = Client::http1(self.gateway).await.expect("connect");
@@ -124,10 +127,12 @@ impl Churn {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_come_and_go_under_load_cause_no_error_of_the_gateways() {
-    // How many live, how many get a new identity at the same address, as a pod's successor does, and at which rate.
+    // How many live, how many get a new identity at the same address, as a pod's successor does, and at which
+    // rate.
     let (hosts, replaced, rate) = if full() { (20_000, 60_000, Some(1_000)) } else { (2_000, 2_000, None) };
     let (server, port) = loopback().await;
-    // Requests in flight to the one that is replaced end with 503 sandbox_gone: that is the sandbox's own end, so they finish here.
+    // Requests in flight to the one that is replaced end with 503 sandbox_gone: that is the sandbox's own
+    // end, so they finish here.
     let gateway =
         Gateway::builder().refresh(json!({ "insecure": true })).cluster("on-delete", "finish").start().await;
     let churn = Arc::new(Churn {
@@ -200,8 +205,9 @@ async fn requests_for_a_deleted_sandbox_never_reach_the_next_at_its_address() {
     for (place, name) in sandboxes.iter().zip(["left", "right"]) {
         servers.push(sandgate_tests::Sandbox::start_at(name, place.clone(), &[8000]).await);
     }
-    // "first" is at one of the two addresses or nowhere; "second" always at the other. The server knows by the header
-    // that the gateway sets whom a request was meant for, and by the table's own uid which life of it.
+    // "first" is at one of the two addresses or nowhere; "second" always at the other. The server knows by
+    // the header that the gateway sets whom a request was meant for, and by the table's own uid which life of
+    // it.
     let text = |first: Option<usize>, second: usize, life: u32| {
         let mut all = vec![route("second").ip(sandboxes[second].ip()).set("uid", format!("second-{life}"))];
         all.extend(first.map(|at| route("first").ip(sandboxes[at].ip()).set("uid", format!("first-{life}"))));

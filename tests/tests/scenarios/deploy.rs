@@ -1,4 +1,5 @@
-//! What `envoy/deploy` ships: the chart, the Kustomize folders, what they render, and what a real API server says to it.
+//! What `envoy/deploy` ships: the chart, the Kustomize folders, what they render, and what a real API server
+//! says to it.
 
 mod chart;
 mod cluster;
@@ -10,7 +11,8 @@ use std::fs;
 use sandgate_tests::deploy::{folder, template};
 use sandgate_tests::locations;
 
-/// The setups whose rendered manifests are committed: the default, and three with the values of `envoy/deploy/setups`.
+/// The setups whose rendered manifests are committed: the default, and three with the values of
+/// `envoy/deploy/setups`.
 const SETUPS: [&str; 4] = ["default", "openkruise", "opensandbox", "agent-sandbox"];
 
 /// The manifests of a setup.

@@ -1,4 +1,5 @@
-//! How `sandgate run` ends: it is taken out of the endpoints first, goes on for the delay, lets requests under way finish, and ends.
+//! How `sandgate run` ends: it is taken out of the endpoints first, goes on for the delay, lets requests
+//! under way finish, and ends.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -94,7 +95,8 @@ async fn an_http2_client_is_told_to_go_away_and_its_streams_finish() {
     let held = tokio::spawn(async move { slow.send(ask("default--demo").path("/slow")).await });
     demo.holding(1).await;
     drain(&running).await;
-    // The next answer brings the GOAWAY; one that comes too late for this connection is refused by the client itself.
+    // The next answer brings the GOAWAY; one that comes too late for this connection is refused by the client
+    // itself.
     eventually("the client may open no more streams", DEADLINE, async || {
         client.share().send(ask("default--demo")).await.is_err().then_some(())
     })

@@ -1,8 +1,8 @@
-//! The recipe for Envoy Gateway (`envoy/docs/envoy-gateway.md`): its files are accepted by the real definitions, and what Envoy
-//! Gateway's own translators make of them serves sandboxes on the real Envoy.
+//! The recipe for Envoy Gateway (`envoy/docs/envoy-gateway.md`): its files are accepted by the real
+//! definitions, and what Envoy Gateway's own translators make of them serves sandboxes on the real Envoy.
 //!
-//! No cluster runs Envoy Gateway here. Its translators have run once, offline, and `tests/envoy-gateway/translated` has what came
-//! of it; one scenario finds a recipe that has changed since.
+//! No cluster runs Envoy Gateway here. Its translators have run once, offline, and
+//! `tests/envoy-gateway/translated` has what came of it; one scenario finds a recipe that has changed since.
 
 mod serving;
 mod translated;
@@ -116,7 +116,8 @@ async fn every_object_of_the_recipe_is_accepted_by_the_real_definitions() {
     ];
     assert_eq!(kinds, expected);
 
-    // The server would have found a word that the definitions do not have, and a rule of theirs that is broken.
+    // The server would have found a word that the definitions do not have, and a rule of theirs that is
+    // broken.
     let (_, proxy) = files().into_iter().find(|(name, _)| name == "envoyproxy.yaml").expect("the proxies");
     let misspelt = &objects(&proxy.replace("dynamicModules:", "dynamicModule:"))[0];
     let refused = api.dry_run(misspelt).await.expect_err("a misspelt field is refused");
@@ -184,8 +185,8 @@ fn the_proxies_run_envoy_of_our_image_as_the_account_that_has_the_rights() {
     assert!(pod["volumes"].as_array().expect("volumes").iter().any(|found| found["name"] == *volume));
 }
 
-/// The recipe repeats parts of the shipped config, and settings of its connection manager under other names. Where they have to differ
-/// is said here; everything else is the same.
+/// The recipe repeats parts of the shipped config, and settings of its connection manager under other names.
+/// Where they have to differ is said here; everything else is the same.
 #[test]
 fn the_proxies_get_what_the_shipped_config_says() {
     let shipped = locations::repository().join("envoy/config/gateway.yaml");

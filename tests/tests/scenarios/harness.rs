@@ -1,4 +1,5 @@
-//! The harness itself, with an Envoy that has no module: what it reports must be true before a scenario may rely on it.
+//! The harness itself, with an Envoy that has no module: what it reports must be true before a scenario may
+//! rely on it.
 
 use std::time::Duration;
 

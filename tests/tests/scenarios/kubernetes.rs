@@ -1,7 +1,8 @@
 //! Routes from a cluster: a real API server, a real Envoy, real sandboxes.
 //!
-//! Scenarios that share the server watch namespaces of their own. What has happened at the server is in the table a
-//! moment later: [`served`] and [`refused`] wait for it, and [`Gateway::follows`] waits for one object.
+//! Scenarios that share the server watch namespaces of their own. What has happened at the server is in the
+//! table a moment later: [`served`] and [`refused`] wait for it, and [`Gateway::follows`] waits for one
+//! object.
 
 mod churn;
 mod ends;

@@ -59,7 +59,8 @@ async fn warm(gateway: &Gateway, demo: &Sandbox) {
         .await;
 }
 
-/// How long unused connections may outlive their sandbox, with room for a busy machine: the claim is a tenth of a second.
+/// How long unused connections may outlive their sandbox, with room for a busy machine: the claim is a tenth
+/// of a second.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 #[tokio::test]

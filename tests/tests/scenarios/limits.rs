@@ -19,8 +19,8 @@ const STREAMS: usize = 1024;
 /// What one client's connection may cost Envoy: 100 streams of it, with buffers on both sides.
 const BOUND: u64 = 64 << 20;
 
-/// Opens as many streams as the gateway takes on one HTTP/2 connection, reads nothing of the answers, and looks at how much
-/// Envoy's heap has grown when it grows no more.
+/// Opens as many streams as the gateway takes on one HTTP/2 connection, reads nothing of the answers, and
+/// looks at how much Envoy's heap has grown when it grows no more.
 async fn assert_bounded(gateway: &Gateway, request: impl Fn() -> Request, settled: impl Fn(usize) -> bool) {
     // What Envoy needs for its first requests is not what is measured.
     assert_eq!(gateway.send(ask("default--demo")).await.status, 200);

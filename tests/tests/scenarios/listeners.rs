@@ -1,4 +1,5 @@
-//! Several filter configs, and listeners replaced while they serve: one table and one runtime for the process.
+//! Several filter configs, and listeners replaced while they serve: one table and one runtime for the
+//! process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The clients of the upgrades, by themselves: a failure must show as one before a scenario may rely on there being none.
+//! The clients of the upgrades, by themselves: a failure must show as one before a scenario may rely on there
+//! being none.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -133,7 +134,8 @@ struct Server {
 }
 
 impl Server {
-    /// Every answer has this `connection` header, and there are so many on a connection: the next request has none.
+    /// Every answer has this `connection` header, and there are so many on a connection: the next request has
+    /// none.
     async fn start(connection: &'static str, answers: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

@@ -1,7 +1,7 @@
 //! The scenarios: what a user of the gateway relies on, each against a real Envoy with the real module.
 //!
-//! One binary, so that the scenarios of all themes share the machine's cores; `cargo test -p sandgate-tests addresses::`
-//! runs one theme.
+//! One binary, so that the scenarios of all themes share the machine's cores; `cargo test -p sandgate-tests
+//! addresses::` runs one theme.
 #![forbid(unsafe_code)]
 
 mod addresses;

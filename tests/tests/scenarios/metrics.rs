@@ -90,8 +90,9 @@ impl WithMetrics {
     }
 }
 
-/// The head of the answer to a request byte by byte. The connection is dropped then: Envoy would keep one that is to be closed open
-/// for a second, for what the client may still send. It hears of that a little late, so there may be too many for a moment.
+/// The head of the answer to a request byte by byte. The connection is dropped then: Envoy would keep one
+/// that is to be closed open for a second, for what the client may still send. It hears of that a little
+/// late, so there may be too many for a moment.
 async fn head(to: SocketAddr, request: &str) -> String {
     eventually("an answer", DEADLINE, async || {
         let mut stream = TcpStream::connect(to).await.expect("connect");
@@ -288,8 +289,8 @@ async fn nobody_listens_before_the_first_list_is_complete() {
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
-/// Clients with requests under way who have all the connections there may be, and idle ones on this listener, leave probes their
-/// answer.
+/// Clients with requests under way who have all the connections there may be, and idle ones on this listener,
+/// leave probes their answer.
 #[tokio::test]
 async fn probes_are_answered_when_clients_have_taken_all_they_may_and_this_listener_takes_few() {
     let demo = sandbox("demo").await;

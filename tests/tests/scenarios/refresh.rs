@@ -446,8 +446,8 @@ async fn what_was_pushed_is_counted_in_envoys_metrics() {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         assert_eq!(push(&gateway, &arguments).await.code, Some(code), "{version}");
     }
-    // As long as the second lasts in which the gateway began, nobody is believed: then a push was tried again. One that was
-    // not answered in time was too, and is old by then.
+    // As long as the second lasts in which the gateway began, nobody is believed: then a push was tried
+    // again. One that was not answered in time was too, and is old by then.
     let refresh = gateway.status().await["refresh"].clone();
     let count = |key: &str| refresh[key].as_u64().unwrap_or_else(|| panic!("no {key} in {refresh}"));
     assert!(count("stale") >= 1 && count("outsidePodRanges") >= 1, "{refresh}");

@@ -1,4 +1,5 @@
-//! Config replaced and Envoy restarted while sandboxes are spoken to: open streams go on, new ones work at once.
+//! Config replaced and Envoy restarted while sandboxes are spoken to: open streams go on, new ones work at
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -59,8 +60,8 @@ async fn replacing_the_clusters_under_traffic_fails_no_request_and_open_streams_
     assert!(gateway.is_alive());
 }
 
-/// A request that cannot be connected waits for its second try while the clusters are replaced again and again, and new hosts
-/// are made where the old ones were in memory. It must never be sent to one of those.
+/// A request that cannot be connected waits for its second try while the clusters are replaced again and
+/// again, and new hosts are made where the old ones were in memory. It must never be sent to one of those.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_tried_again_in_a_cluster_that_was_replaced_meanwhile_never_reaches_a_stranger() {
     const SANDBOXES: usize = 40;

@@ -1,6 +1,8 @@
-//! What is said of sandboxes in the scenarios about pushes that arrive late, twice and in any order, and what must hold of them.
+//! What is said of sandboxes in the scenarios about pushes that arrive late, twice and in any order, and what
+//! must hold of them.
 //!
-//! Every version of a sandbox has a UID of its own, so the answer to a request says which version it was served from.
+//! Every version of a sandbox has a UID of its own, so the answer to a request says which version it was
+//! served from.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -85,7 +87,8 @@ impl Acknowledged {
         self.newest[object].load(Ordering::SeqCst)
     }
 
-    /// Waits for an answer that nobody has waited for before: whoever does so between pushes leaves time for requests.
+    /// Waits for an answer that nobody has waited for before: whoever does so between pushes leaves time for
+    /// requests.
     pub(crate) async fn answered(&self) {
         self.answers.acquire().await.expect("never closed").forget();
     }

@@ -58,7 +58,8 @@ async fn no_token_is_in_any_reply_log_stat_or_admin_page() {
                 let log = gateway.log();
                 let errors = log
                     .lines()
-                    // A state that is none takes its route out of service and is warned of; the others are errors.
+                    // A state that is none takes its route out of service and is warned of; the others are
+                    // errors.
                     .filter(|line| line.contains("[error]") || line.contains("[warning]"))
                     .filter(|line| line.contains("routes file"))
                     .count();

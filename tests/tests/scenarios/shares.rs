@@ -1,5 +1,5 @@
-//! What one client can take from the others: a share of a sandbox's limits, and never all of it; and what all of them together
-//! can take from the gateway.
+//! What one client can take from the others: a share of a sandbox's limits, and never all of it; and what all
+//! of them together can take from the gateway.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -132,7 +132,8 @@ async fn a_port_that_is_closed_gives_its_host_up_at_once() {
         .cluster("idle-seconds", 3_600)
         .start()
         .await;
-    // One connection to the gateway stays with one worker, and so does what that worker has opened to the sandbox.
+    // One connection to the gateway stays with one worker, and so does what that worker has opened to the
+    // sandbox.
     let mut client = gateway.client().await;
     assert_eq!(client.send(ask("default--demo")).await.expect("an answer").sandbox(), "demo");
     for port in 1..=20_u16 {

@@ -1,4 +1,5 @@
-//! The soak in short: what churn leaves behind is gone when it ends. Counts only; `make soak` looks at memory too, for an hour.
+//! The soak in short: what churn leaves behind is gone when it ends. Counts only; `make soak` looks at memory
+//! too, for an hour.
 
 use std::time::Duration;
 

@@ -34,7 +34,8 @@ pub(crate) fn splitting(mut filter: Value) -> Value {
     filter
 }
 
-/// Envoy's routes as the README says for `clear-route-cache`: what is for a sandbox goes to one, the rest to `rest`.
+/// Envoy's routes as the README says for `clear-route-cache`: what is for a sandbox goes to one, the rest to
+/// `rest`.
 pub(crate) fn split_routes(builder: Builder, rest: &Sandbox) -> Builder {
     builder
         .static_cluster("rest", rest)
@@ -47,8 +48,8 @@ pub(crate) fn split_routes(builder: Builder, rest: &Sandbox) -> Builder {
         .envoy_route(json!({ "match": { "prefix": "/" }, "route": { "cluster": "rest", "timeout": "0s" } }))
 }
 
-/// Asserts that the gateway itself answered, with this status and this reason in all three places, and that the request
-/// went nowhere.
+/// Asserts that the gateway itself answered, with this status and this reason in all three places, and that
+/// the request went nowhere.
 pub(crate) async fn assert_refused(gateway: &Gateway, reply: &Reply, status: u16, reason: &str) {
     assert_answered(gateway, reply, status, reason).await;
     assert_eq!(gateway.access(reply).await.upstream, "", "{}", reply.text());
@@ -69,7 +70,8 @@ pub(crate) async fn assert_answered(gateway: &Gateway, reply: &Reply, status: u1
     assert_eq!((access.status, access.details.as_str()), (status, reason), "{body}");
 }
 
-/// The request was answered by the gateway: the sandbox is not served, or ceased to be while the request was under way.
+/// The request was answered by the gateway: the sandbox is not served, or ceased to be while the request was
+/// under way.
 pub(crate) fn assert_turned_away(reply: &Reply) {
     let gone = reply.status == 503 && reply.json()["reason"] == "sandbox_gone";
     assert!(reply.status == 502 || gone, "{} {}", reply.status, reply.text());

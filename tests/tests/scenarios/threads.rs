@@ -1,4 +1,5 @@
-//! A thread of the gateway dies: requests are served from the last table, the metrics say so, and it comes back.
+//! A thread of the gateway dies: requests are served from the last table, the metrics say so, and it comes
+//! back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -17,8 +17,8 @@ use crate::support::sandbox;
 
 const WEBSOCKETS: usize = 6;
 
-/// How long a gateway that drains goes on as before, and how long streams may take after that. A busy machine must have
-/// let the front know within the first.
+/// How long a gateway that drains goes on as before, and how long streams may take after that. A busy machine
+/// must have let the front know within the first.
 const DELAY: Duration = Duration::from_secs(6);
 const STREAMS: Duration = Duration::from_secs(2);
 
@@ -94,11 +94,12 @@ impl Fleet {
     }
 }
 
-/// As a Deployment does it: the new one is ready and gets connections, then the old one is asked to end, and what stands
-/// before them learns of that late.
+/// As a Deployment does it: the new one is ready and gets connections, then the old one is asked to end, and
+/// what stands before them learns of that late.
 ///
-/// A WebSocket through the old one is promised the delay and the time for streams. Then it is ended; it may lose what is
-/// under way at that moment. It connects again at once, to a gateway that is there. No other WebSocket ends.
+/// A WebSocket through the old one is promised the delay and the time for streams. Then it is ended; it may
+/// lose what is under way at that moment. It connects again at once, to a gateway that is there. No other
+/// WebSocket ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_replacement_of_three_gateways_fails_no_request() {
     let mut fleet = Fleet::start(DELAY, STREAMS).await;
@@ -139,8 +140,8 @@ async fn rolling_replacement_of_three_gateways_fails_no_request() {
     }
 }
 
-/// The same without the delay is seen to fail: new connections go to a gateway that has gone, and WebSockets end that
-/// were promised more.
+/// The same without the delay is seen to fail: new connections go to a gateway that has gone, and WebSockets
+/// end that were promised more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replacement_without_a_drain_delay_fails_requests() {
     let mut fleet = Fleet::start(Duration::ZERO, STREAMS).await;
@@ -173,11 +174,11 @@ fn change_clusters(gateway: &mut Gateway, round: u16) {
     });
 }
 
-/// A change of the listener leaves the connections that it has: they go on with the filter as it was until Envoy's drain
-/// time is over. A change of a cluster leaves the streams that it has.
+/// A change of the listener leaves the connections that it has: they go on with the filter as it was until
+/// Envoy's drain time is over. A change of a cluster leaves the streams that it has.
 ///
-/// Here the drain time is Envoy's own, ten minutes. A WebSocket is promised that it does not notice: none ends, no
-/// message is lost.
+/// Here the drain time is Envoy's own, ten minutes. A WebSocket is promised that it does not notice: none
+/// ends, no message is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_filter_and_clusters_fail_no_request_and_end_no_websocket() {
     const ROUNDS: u16 = 5;
@@ -207,11 +208,11 @@ async fn changes_of_filter_and_clusters_fail_no_request_and_end_no_websocket() {
     assert_eq!(gateway.stat("sandgate.panics").await.unwrap_or(0), 0);
 }
 
-/// The same to its end: the drain time is short, so that the old listener goes with all its connections, again and again.
-/// Clients are told at the first answer (`connection: close`, GOAWAY).
+/// The same to its end: the drain time is short, so that the old listener goes with all its connections,
+/// again and again. Clients are told at the first answer (`connection: close`, GOAWAY).
 ///
-/// A WebSocket is promised the drain time. Then it is ended; it may lose what is under way at that moment, and connects
-/// again at once.
+/// A WebSocket is promised the drain time. Then it is ended; it may lose what is under way at that moment,
+/// and connects again at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listeners_that_are_replaced_and_go_fail_no_request() {
     const ROUNDS: u16 = 3;

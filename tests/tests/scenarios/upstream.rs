@@ -1,4 +1,5 @@
-//! The connections to sandboxes: reused while the sandbox lives, refused and timed out with a reason, limited.
+//! The connections to sandboxes: reused while the sandbox lives, refused and timed out with a reason,
+//! limited.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

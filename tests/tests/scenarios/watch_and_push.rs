@@ -1,4 +1,5 @@
-//! A watch and peers tell of the same objects, through the real API server and real HTTP: one table, one order.
+//! A watch and peers tell of the same objects, through the real API server and real HTTP: one table, one
+//! order.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use crate::support::{Seeded, ask, assert_refused, assert_turned_away, sandbox};
 async fn gateway(kubeconfig: &Path, namespace: &str) -> Gateway {
     let providers = json!([{ "kind": "openkruise", "namespaces": [namespace] }]);
     Gateway::builder()
-        // A push ahead of a watch that is held back here must not be undone meanwhile, however slow the machine is.
+        // A push ahead of a watch that is held back here must not be undone meanwhile, however slow the
+        // machine is.
         .refresh(json!({ "insecure": true, "confirmation-seconds": 3600 }))
         .setting("kubernetes", json!({ "kubeconfig": kubeconfig, "providers": providers }))
         .start()
@@ -222,7 +224,8 @@ impl Plane {
         }
     }
 
-    /// Asks until told to stop; nothing may be served from a life that was known to be over when it was asked.
+    /// Asks until told to stop; nothing may be served from a life that was known to be over when it was
+    /// asked.
     async fn ask_on(&self, ids: &[String], stop: &AtomicBool) -> usize {
         let mut client = self.gateway.client().await;
         let mut served = 0;

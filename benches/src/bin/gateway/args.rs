@@ -34,7 +34,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
-    /// Count the instructions of a request in the whole of Envoy, and draw those of the module's hooks (needs valgrind)
+    /// Count the instructions of a request in the whole of Envoy, and draw those of the module's hooks (needs
+    /// valgrind)
     Instructions {
         /// Where to put instructions.tsv and hooks.svg
         #[arg(long, value_name = "FOLDER")]
@@ -91,7 +92,8 @@ pub(crate) struct Run {
     /// Leave out contenders of this name; may be given more than once
     #[arg(long, value_name = "NAME")]
     pub(crate) without: Vec<String>,
-    /// One more contender: its name and command, with {port} where it is to listen and {upstreams} for a file with an ip:port a line
+    /// One more contender: its name and command, with {port} where it is to listen and {upstreams} for a file
+    /// with an ip:port a line
     #[arg(long, value_name = "NAME=COMMAND")]
     pub(crate) contender: Vec<String>,
     /// The core of the proxies

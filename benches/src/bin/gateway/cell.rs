@@ -104,7 +104,8 @@ impl Cell {
         format!("{addresses}a-{routes}r-{protocol}-{changes}c-{}", self.asked.name())
     }
 
-    /// Whether latency is measured too: not where connections are new, nor over HTTP/2, which the open loop does not speak.
+    /// Whether latency is measured too: not where connections are new, nor over HTTP/2, which the open loop
+    /// does not speak.
     pub(crate) fn has_latency(self) -> bool {
         !self.close && !self.http2
     }

@@ -1,7 +1,8 @@
-//! Changes of the table while a slot runs: of sandboxes that nobody asks for, each moved between two addresses.
+//! Changes of the table while a slot runs: of sandboxes that nobody asks for, each moved between two
+//! addresses.
 //!
-//! Sandgate hears of them as it would of a peer's, one `POST /refresh` each; in a version that takes no pushes, through its routes file,
-//! which it reads whole each time.
+//! Sandgate hears of them as it would of a peer's, one `POST /refresh` each; in a version that takes no
+//! pushes, through its routes file, which it reads whole each time.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -88,7 +89,8 @@ impl Changes {
     }
 }
 
-/// Calls `make` with the numbers of the changes that are due, at every step until it is stopped. Says how many there were.
+/// Calls `make` with the numbers of the changes that are due, at every step until it is stopped. Says how
+/// many there were.
 fn at_rate(
     rate: u32,
     step: Duration,

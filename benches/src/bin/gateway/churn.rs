@@ -1,19 +1,23 @@
-//! Hosts that come and go: what a change costs Envoy's main thread when a hundred thousand are live, and whether requests notice.
+//! Hosts that come and go: what a change costs Envoy's main thread when a hundred thousand are live, and
+//! whether requests notice.
 //!
-//! As many sandboxes as are to be live are pushed to the gateway and asked for once each. Then, each second, so many come (a push and a
-//! first request: a host is added) and as many go (a host is removed), at the same time:
-//! * `--kind deletes`: any of those that live, chosen at random, is pushed as dead. Rounds with churn and without take turns: without,
-//!   as many requests go to sandboxes that are there, on new connections like the first ones, so that what differs is the hosts. Some of
-//!   the sandboxes that came keep their connection, and tell how long it stays open after the deletion.
-//! * `--kind idle`: nobody is deleted; hosts go because nobody has used them for the idle time, which is set so that as many are live.
-//!   They go in lumps, shard by shard, so what a change costs is said over all rounds too. The rounds without churn come first, while
-//!   only a few are live.
+//! As many sandboxes as are to be live are pushed to the gateway and asked for once each. Then, each second,
+//! so many come (a push and a first request: a host is added) and as many go (a host is removed), at the same
+//! time:
+//! * `--kind deletes`: any of those that live, chosen at random, is pushed as dead. Rounds with churn and
+//!   without take turns: without, as many requests go to sandboxes that are there, on new connections like
+//!   the first ones, so that what differs is the hosts. Some of the sandboxes that came keep their
+//!   connection, and tell how long it stays open after the deletion.
+//! * `--kind idle`: nobody is deleted; hosts go because nobody has used them for the idle time, which is set
+//!   so that as many are live. They go in lumps, shard by shard, so what a change costs is said over all
+//!   rounds too. The rounds without churn come first, while only a few are live.
 //!
 //! Beside it, requests to a hundred other sandboxes at a constant rate tell what anyone else notices.
 //!
-//! Envoy's worker has a core to itself. Its main thread and what makes the sandboxes come and go share the other with the requests that
-//! are timed and with who answers those, which go first (`SCHED_RR`): so the main thread does not disturb the clock, as it would not on a
-//! core of its own. Its cost is its time on a core.
+//! Envoy's worker has a core to itself. Its main thread and what makes the sandboxes come and go share the
+//! other with the requests that are timed and with who answers those, which go first (`SCHED_RR`): so the
+//! main thread does not disturb the clock, as it would not on a core of its own. Its cost is its time on a
+//! core.
 
 mod drive;
 mod sandboxes;
@@ -50,7 +54,8 @@ use sandboxes::Watched;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What a change of the rate takes until it shows in what is measured.
 const SETTLING: Duration = Duration::from_millis(400);
-/// How many of the idle time's parts a host really lives: it is looked at in four of them, and goes after the fourth to the fifth.
+/// How many of the idle time's parts a host really lives: it is looked at in four of them, and goes after the
+/// fourth to the fifth.
 const LIVES: f64 = 4.5 / 4.0;
 const STILL: &str = "still";
 /// Who is asked for before hosts go by their idle time.

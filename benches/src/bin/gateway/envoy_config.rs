@@ -1,5 +1,6 @@
-//! Envoy's configs: the shipped `envoy/config/gateway.yaml` for Sandgate, and the same file with the module taken out for the limit and
-//! the peers. So the listener, its timeouts and its header handling are the same for all, and what differs is what is compared.
+//! Envoy's configs: the shipped `envoy/config/gateway.yaml` for Sandgate, and the same file with the module
+//! taken out for the limit and the peers. So the listener, its timeouts and its header handling are the same
+//! for all, and what differs is what is compared.
 
 use std::fs;
 use std::path::Path;
@@ -26,8 +27,9 @@ pub(crate) enum Between<'a> {
     Nothing,
     /// A module that does nothing.
     Noop { module: &'a Path },
-    /// The same, and in Envoy's own config what no gateway for sandboxes can leave out: two headers that tell the sandbox who it is, a
-    /// connection that could not be made tried again, and hosts that are asked for in no order.
+    /// The same, and in Envoy's own config what no gateway for sandboxes can leave out: two headers that tell
+    /// the sandbox who it is, a connection that could not be made tried again, and hosts that are asked for
+    /// in no order.
     Floor { module: &'a Path },
     /// A table in the Lua filter.
     Lua { routes: &'a Path },

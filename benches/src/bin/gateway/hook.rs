@@ -1,5 +1,5 @@
-//! What the module's own part of a request takes: read the address, look it up, decide. Envoy's part, the reading of a header through
-//! its ABI, is not in it: headers here are a short list.
+//! What the module's own part of a request takes: read the address, look it up, decide. Envoy's part, the
+//! reading of a header through its ABI, is not in it: headers here are a short list.
 //!
 //! Instructions are counted by callgrind, which no neighbour disturbs; nanoseconds are of this machine.
 

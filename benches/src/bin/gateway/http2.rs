@@ -1,4 +1,5 @@
-//! Requests over HTTP/2 as fast as answers come: four connections, eight requests at a time on each, as many in all as wrk has.
+//! Requests over HTTP/2 as fast as answers come: four connections, eight requests at a time on each, as many
+//! in all as wrk has.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;

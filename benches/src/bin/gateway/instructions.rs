@@ -1,9 +1,10 @@
-//! What a request costs Envoy in instructions, counted by callgrind: the whole proxy under each contender, and the module's hooks one by
-//! one. No neighbour disturbs the count, so it tells apart what no clock here can.
+//! What a request costs Envoy in instructions, counted by callgrind: the whole proxy under each contender,
+//! and the module's hooks one by one. No neighbour disturbs the count, so it tells apart what no clock here
+//! can.
 //!
-//! One request at a time over a few kept connections, so each has a turn of the event loop to itself: the share of a contender is a
-//! little smaller than under load. What the kernel does is not counted, and malloc is dearer than it is outside of valgrind, where
-//! Envoy's allocator has a faster way.
+//! One request at a time over a few kept connections, so each has a turn of the event loop to itself: the
+//! share of a contender is a little smaller than under load. What the kernel does is not counted, and malloc
+//! is dearer than it is outside of valgrind, where Envoy's allocator has a faster way.
 
 mod callgrind;
 mod flame;

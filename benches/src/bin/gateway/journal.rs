@@ -1,7 +1,8 @@
 //! The raw data: one line of JSON for each slot, written when the slot is over, and one when its round is.
 //!
-//! A run that was cut goes on where it stopped. Ratios are of one round, so a round that was not finished is measured anew: its rows
-//! are dropped when the journal is opened. What was measured under other settings is not mixed in: that is refused.
+//! A run that was cut goes on where it stopped. Ratios are of one round, so a round that was not finished is
+//! measured anew: its rows are dropped when the journal is opened. What was measured under other settings is
+//! not mixed in: that is refused.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! What a request through Sandgate costs, beside plain Envoy and beside other ways to do it. See the README of this folder's package.
+//! What a request through Sandgate costs, beside plain Envoy and beside other ways to do it. See the README
+//! of this folder's package.
 
 #![forbid(unsafe_code)]
 
@@ -75,8 +76,8 @@ fn say(answers: generator::Answers) -> Result<()> {
     Ok(())
 }
 
-/// The first SIGINT or SIGTERM lets the slot under way finish and ends everything in order; the second ends this process at once, and
-/// the kernel its children.
+/// The first SIGINT or SIGTERM lets the slot under way finish and ends everything in order; the second ends
+/// this process at once, and the kernel its children.
 fn listen_for_signals() -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().doing("a runtime")?;

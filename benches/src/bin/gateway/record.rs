@@ -30,7 +30,8 @@ pub(crate) fn run(args: &args::Run) -> Result<()> {
     let settings = settings(&plan, &place)?;
     let mut journal = Journal::open(&path, &settings)?;
     fs::write(args.out.join("run.md"), made_with(&settings)).doing("writing run.md")?;
-    // Changes of the table are made here, and are load. Not before the machine was described: its cores are counted by this.
+    // Changes of the table are made here, and are load. Not before the machine was described: its cores are
+    // counted by this.
     process::pin(args.load_core)?;
     let done = run::run(&plan, &place, &mut journal);
     wrk::tidy();

@@ -1,7 +1,8 @@
 //! The run: cell by cell, all contenders of a cell up at once, in rounds of short slots.
 //!
-//! In each round every contender has one slot, in a random order that is another one each round; all begin at the same place of the walk
-//! through the IDs. So what the machine does in a minute falls on all alike, and a ratio is of slots that are seconds apart.
+//! In each round every contender has one slot, in a random order that is another one each round; all begin at
+//! the same place of the walk through the IDs. So what the machine does in a minute falls on all alike, and a
+//! ratio is of slots that are seconds apart.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! A contender that runs: its proxy on one core; its sandboxes, and whatever else it needs, on the other.
 //!
-//! Each has a process of sandboxes of its own (all the same program), so that ten thousand kept connections for each of eight
-//! proxies stay within what one process may open.
+//! Each has a process of sandboxes of its own (all the same program), so that ten thousand kept connections
+//! for each of eight proxies stay within what one process may open.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -33,7 +33,8 @@ pub(crate) struct Summary {
     pub(crate) resident: Option<Spread>,
     /// Changes of the table, a second.
     pub(crate) changes: Option<Spread>,
-    /// The limit's latency is absolute, everyone else's is what they add to it: p50, p99, p99.9 in microseconds.
+    /// The limit's latency is absolute, everyone else's is what they add to it: p50, p99, p99.9 in
+    /// microseconds.
     pub(crate) latency: Option<[Spread; 3]>,
 }
 

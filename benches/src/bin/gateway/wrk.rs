@@ -32,7 +32,8 @@ pub(crate) fn whole_seconds(seconds: f64) -> u64 {
     whole
 }
 
-/// The script, in a file: wrk reads none from elsewhere. The same bytes every time, so that runs may share it.
+/// The script, in a file: wrk reads none from elsewhere. The same bytes every time, so that runs may share
+/// it.
 fn script() -> Result<PathBuf> {
     let path = std::env::temp_dir().join(format!("sandgate-bench-{}.lua", std::process::id()));
     if !path.exists() {

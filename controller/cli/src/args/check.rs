@@ -34,7 +34,8 @@ pub(crate) struct Check {
     /// The config file given to `sandgate run`: its gateway.kubernetes section is checked
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// A kubeconfig, instead of the configured one [default: the pod's own access, else KUBECONFIG or ~/.kube/config]
+    /// A kubeconfig, instead of the configured one [default: the pod's own access, else KUBECONFIG or
+    /// ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig [default: its current one]

@@ -65,7 +65,8 @@ pub(crate) struct Run {
     /// The port of Envoy's admin pages, on 127.0.0.1; 0 for a free one
     #[arg(long, default_value_t = 9901)]
     pub(crate) admin_port: u16,
-    /// A port on --address that shows /ready and /stats/prometheus of the admin pages and nothing else [default: none]
+    /// A port on --address that shows /ready and /stats/prometheus of the admin pages and nothing else
+    /// [default: none]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) metrics_port: Option<u16>,
     /// The Envoy to start
@@ -74,22 +75,23 @@ pub(crate) struct Run {
     /// libsandgate.so; looked for beside this program otherwise
     #[arg(long, env = "SANDGATE_MODULE", value_name = "PATH")]
     pub(crate) module: Option<PathBuf>,
-    /// How much Envoy logs: trace, debug, info, warning, error, critical or off [default: info for Sandgate, warning
-    /// for the rest]
+    /// How much Envoy logs: trace, debug, info, warning, error, critical or off [default: info for Sandgate,
+    /// warning for the rest]
     #[arg(long, value_name = "LEVEL", value_parser = ["trace", "debug", "info", "warning", "error", "critical", "off"])]
     pub(crate) log_level: Option<String>,
     /// Envoy's worker threads [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) concurrency: Option<u32>,
-    /// How long to go on as before after SIGINT or SIGTERM, while /ready says 503 and clients are told to go elsewhere. In
-    /// Kubernetes, and behind a load balancer, the time it takes until no more requests are sent here
+    /// How long to go on as before after SIGINT or SIGTERM, while /ready says 503 and clients are told to go
+    /// elsewhere. In Kubernetes, and behind a load balancer, the time it takes until no more requests are
+    /// sent here
     #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub(crate) drain_delay: u64,
     /// How long requests under way may take to finish after that, WebSockets included
     #[arg(long, alias = "drain-seconds", default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub(crate) drain_time: u64,
-    /// Let SIGHUP replace Envoy without refusing a connection: the next one has the program, the module and the settings that
-    /// are on disk then
+    /// Let SIGHUP replace Envoy without refusing a connection: the next one has the program, the module and
+    /// the settings that are on disk then
     #[arg(long)]
     pub(crate) hot_restart: bool,
     /// Log every request on standard output

@@ -1,4 +1,5 @@
-//! What to check: the `kubernetes` section of the config file, narrowed by the command line, or built from it.
+//! What to check: the `kubernetes` section of the config file, narrowed by the command line, or built from
+//! it.
 
 use sandgate_routes::AddressPolicy;
 use sandgate_watch::{KubernetesSettings, Settings};
@@ -94,7 +95,8 @@ fn chosen(configured: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failur
     Ok(configured.into_iter().filter(|provider| names.contains(&called(provider))).collect())
 }
 
-/// The built-in providers of these names, or all of them. OpenSandbox's are read only with ranges or this override.
+/// The built-in providers of these names, or all of them. OpenSandbox's are read only with ranges or this
+/// override.
 fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) = names.iter().find(|name| !BUILT_IN.contains(&name.as_str())) {
         let known = BUILT_IN.join(", ");

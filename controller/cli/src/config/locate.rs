@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// Line and column of the key at a path such as `filter.dialects.kruise` or `tls.certificates[0].key`, or of the nearest one
-/// above it.
+/// Line and column of the key at a path such as `filter.dialects.kruise` or `tls.certificates[0].key`, or of
+/// the nearest one above it.
 pub(super) fn find(text: &str, path: &str) -> Option<(u64, u64)> {
     let mut node = serde_saphyr::from_str::<Node>(text).ok()?;
     let mut found = None;

@@ -1,7 +1,8 @@
 //! Every mistake of a config file, where loading stops at the first.
 //!
-//! What is wrong is taken out and the rest is checked again, until nothing is wrong. A complaint about what held the part
-//! that was taken out (that it is missing there) is a consequence and ends the search in that section.
+//! What is wrong is taken out and the rest is checked again, until nothing is wrong. A complaint about what
+//! held the part that was taken out (that it is missing there) is a consequence and ends the search in that
+//! section.
 
 use std::path::Path;
 

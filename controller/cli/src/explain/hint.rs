@@ -1,4 +1,5 @@
-//! What was probably meant by a request that reaches nobody: an ID without its namespace, or an ID in the place of a URL.
+//! What was probably meant by a request that reaches nobody: an ID without its namespace, or an ID in the
+//! place of a URL.
 
 use super::report::{Report, Verdict};
 use super::{Explain, Table};

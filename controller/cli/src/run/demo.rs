@@ -1,4 +1,5 @@
-//! Two sandboxes to try a gateway with: servers in this process that say who they are, and a third that is paused.
+//! Two sandboxes to try a gateway with: servers in this process that say who they are, and a third that is
+//! paused.
 
 use std::fmt::Write as _;
 use std::future::IntoFuture;

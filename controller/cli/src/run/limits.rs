@@ -1,7 +1,7 @@
 //! How much Envoy may take: the numbers of the shipped config that depend on the machine.
 //!
-//! Both limits are those of the process that Envoy will be: `sandgate run` raises the limit of open files as far as it may
-//! before it starts Envoy, and Envoy runs in the same cgroup.
+//! Both limits are those of the process that Envoy will be: `sandgate run` raises the limit of open files as
+//! far as it may before it starts Envoy, and Envoy runs in the same cgroup.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
@@ -31,19 +31,23 @@ pub(super) struct Limits {
 
 /// How many connections may be open. Together they are no more than the files that Envoy may open.
 ///
-/// Clients and sandboxes have limits of their own, because one HTTP/2 connection of a client can need a hundred to sandboxes.
+/// Clients and sandboxes have limits of their own, because one HTTP/2 connection of a client can need a
+/// hundred to sandboxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Connections {
     /// Of clients.
     pub(super) clients: u64,
-    /// To sandboxes, for one request at a time. Past it Envoy opens one for each port that has none, and no more.
+    /// To sandboxes, for one request at a time. Past it Envoy opens one for each port that has none, and no
+    /// more.
     pub(super) sandboxes: u64,
-    /// To sandboxes, for many requests at a time. They are fewer, but how many share one is for the sandbox to say.
+    /// To sandboxes, for many requests at a time. They are fewer, but how many share one is for the sandbox
+    /// to say.
     pub(super) shared: u64,
 }
 
 impl Limits {
-    /// What this machine, and the limits of this process, leave to an Envoy with so many workers that needs so many more files.
+    /// What this machine, and the limits of this process, leave to an Envoy with so many workers that needs
+    /// so many more files.
     pub(super) fn here(workers: Option<u32>, more: u64) -> Self {
         let cpus = || std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
         let workers = workers.map_or_else(cpus, u64::from);
@@ -85,8 +89,8 @@ fn total(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Where the memory limits stand of a cgroup, a line of `/proc/self/cgroup`, and of the cgroups around it. A file that is
-/// not there, or says `max`, is no limit.
+/// Where the memory limits stand of a cgroup, a line of `/proc/self/cgroup`, and of the cgroups around it. A
+/// file that is not there, or says `max`, is no limit.
 fn limit_files(root: &Path, line: &str) -> Vec<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return Vec::new() };

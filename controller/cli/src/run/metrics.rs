@@ -1,12 +1,15 @@
-//! The metrics listener: `/ready` and `/stats/prometheus` of the admin port for those who are not on this machine.
+//! The metrics listener: `/ready` and `/stats/prometheus` of the admin port for those who are not on this
+//! machine.
 //!
-//! The admin port stays on loopback, because its other pages change and end the process. This listener leads to it and lets two exact
-//! paths through, read with GET or HEAD. Envoy compares the path as it was sent, byte for byte and without its query, and the
-//! admin port does the same with what it gets: there is no second spelling of a page, and nothing is decoded on the way.
+//! The admin port stays on loopback, because its other pages change and end the process. This listener leads
+//! to it and lets two exact paths through, read with GET or HEAD. Envoy compares the path as it was sent,
+//! byte for byte and without its query, and the admin port does the same with what it gets: there is no
+//! second spelling of a page, and nothing is decoded on the way.
 //!
-//! A probe has to be answered when clients have taken everything they may. So this listener is not among those that the limit
-//! of clients' connections, the share of one address and the overload manager hold back. It has a small limit of its own
-//! instead: its connections cannot use up the files that clients' connections need.
+//! A probe has to be answered when clients have taken everything they may. So this listener is not among
+//! those that the limit of clients' connections, the share of one address and the overload manager hold back.
+//! It has a small limit of its own instead: its connections cannot use up the files that clients' connections
+//! need.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 

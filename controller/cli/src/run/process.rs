@@ -166,8 +166,8 @@ impl Process {
         Some(Ready { listener, admin: admin.url().to_owned(), routes })
     }
 
-    /// Begins to drain: `/ready` says 503, so that no more requests are sent here; clients are told to go elsewhere; the module does
-    /// not acknowledge pushes any more. `false` if Envoy could not be told.
+    /// Begins to drain: `/ready` says 503, so that no more requests are sent here; clients are told to go
+    /// elsewhere; the module does not acknowledge pushes any more. `false` if Envoy could not be told.
     pub(super) async fn begin_drain(&mut self) -> bool {
         let Some(admin) = self.admin() else { return false };
         let told = async |path| admin.post(path).await.is_ok_and(|answer| answer.status == 200);

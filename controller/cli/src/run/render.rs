@@ -93,7 +93,8 @@ impl Render<'_> {
 
         let settings = format!("{BOOTSTRAP}/extension_config/value");
         if self.gateway.contains_key("kubernetes") {
-            // The shipped config has a routes file; here the cluster takes its place, unless one is named too.
+            // The shipped config has a routes file; here the cluster takes its place, unless one is named
+            // too.
             set(&settings, json!({}))?;
         }
         for (key, value) in self.gateway {
@@ -110,7 +111,8 @@ impl Render<'_> {
             self.set_cluster(cluster)?;
         }
         if self.hot_restart {
-            // So that the next Envoy hears within a second that the last one does not speak for the gateway any more.
+            // So that the next Envoy hears within a second that the last one does not speak for the gateway
+            // any more.
             add(&mut config, "", "stats_flush_interval", "1s".into())?;
         }
         if self.access_log {
@@ -125,7 +127,8 @@ impl Render<'_> {
 }
 
 impl Render<'_> {
-    /// Where Envoy will listen, and what the config names beside. A port that Envoy is to choose is not known yet.
+    /// Where Envoy will listen, and what the config names beside. A port that Envoy is to choose is not known
+    /// yet.
     fn own_addresses(&self) -> Value {
         let listener = SocketAddr::new(self.address, self.port);
         let admin = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.admin_port);
@@ -134,8 +137,8 @@ impl Render<'_> {
         known.map(|address| address.to_string().into()).chain(given).collect()
     }
 
-    /// Every cluster has as many connections as it may. One of Sandgate's gets the module's path and the keys of the `cluster`
-    /// section.
+    /// Every cluster has as many connections as it may. One of Sandgate's gets the module's path and the keys
+    /// of the `cluster` section.
     fn set_cluster(&self, cluster: &mut Value) -> Result<(), String> {
         let connections = self.limits.connections;
         let most = if cluster["name"] == SHARED { connections.shared } else { connections.sandboxes };
@@ -151,7 +154,8 @@ impl Render<'_> {
     }
 }
 
-/// Puts Envoy's own cluster type in the place of Sandgate's. Nothing checks whose an address is then, so nothing is retried.
+/// Puts Envoy's own cluster type in the place of Sandgate's. Nothing checks whose an address is then, so
+/// nothing is retried.
 fn use_original_dst(config: &mut Value) -> Result<(), String> {
     let mut other: Value = serde_saphyr::from_str(ORIGINAL_DST).expect("a test reads the shipped clusters");
     let clusters = config.pointer_mut(CLUSTERS).ok_or("the shipped Envoy config has no clusters")?;

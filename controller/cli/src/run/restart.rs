@@ -1,8 +1,9 @@
-//! Hot restarts: SIGHUP replaces Envoy by another that takes over its listening sockets, so that no connection is refused.
+//! Hot restarts: SIGHUP replaces Envoy by another that takes over its listening sockets, so that no
+//! connection is refused.
 //!
-//! What is on disk now becomes the next Envoy: its config is rendered by the program that stands where this one was started from,
-//! with the same arguments, from the files as they are, for the Envoy and the module that are found now. A config that is
-//! refused, by that program or by Envoy, changes nothing.
+//! What is on disk now becomes the next Envoy: its config is rendered by the program that stands where this
+//! one was started from, with the same arguments, from the files as they are, for the Envoy and the module
+//! that are found now. A config that is refused, by that program or by Envoy, changes nothing.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -43,9 +43,9 @@ impl Signals {
     }
 }
 
-/// Reaps the children that this process did not start. Only process 1 has any: the kernel gives it every process whose parent has
-/// ended, and one that is not waited for keeps its place in the table of processes for ever. In a container these are what a
-/// probe or `kubectl exec` left behind.
+/// Reaps the children that this process did not start. Only process 1 has any: the kernel gives it every
+/// process whose parent has ended, and one that is not waited for keeps its place in the table of processes
+/// for ever. In a container these are what a probe or `kubectl exec` left behind.
 pub(super) struct Orphans {
     /// `None` where somebody else is process 1.
     ended: Option<unix::Signal>,

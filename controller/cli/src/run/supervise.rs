@@ -1,13 +1,15 @@
 //! The process that looks after Envoy, from its start to its end. In a container it is process 1.
 //!
-//! **Signals.** The first SIGINT or SIGTERM drains, the second ends Envoy at once. SIGHUP replaces Envoy where hot restarts are
-//! on; SIGUSR1, and SIGHUP otherwise, are passed on.
+//! **Signals.** The first SIGINT or SIGTERM drains, the second ends Envoy at once. SIGHUP replaces Envoy
+//! where hot restarts are on; SIGUSR1, and SIGHUP otherwise, are passed on.
 //!
-//! **Drain.** 1. Envoy's `/ready` says 503, every answer tells its client to go elsewhere, and the module is told. 2. For the delay
-//! nothing else changes: new connections are served, because a load balancer or Kubernetes hears of the end about now. 3. Requests
-//! under way, WebSockets included, may finish, for the time at most. 4. Envoy gets SIGTERM.
+//! **Drain.** 1. Envoy's `/ready` says 503, every answer tells its client to go elsewhere, and the module is
+//! told. 2. For the delay nothing else changes: new connections are served, because a load balancer or
+//! Kubernetes hears of the end about now. 3. Requests under way, WebSockets included, may finish, for the
+//! time at most. 4. Envoy gets SIGTERM.
 //!
-//! **Nothing is restarted**: if Envoy ends, so do we, with its exit code. Whoever started us decides what then.
+//! **Nothing is restarted**: if Envoy ends, so do we, with its exit code. Whoever started us decides what
+//! then.
 
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;

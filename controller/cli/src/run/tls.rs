@@ -1,15 +1,18 @@
 //! TLS at the door: the `tls` section in Envoy's config, and what keeps it fresh while Envoy runs.
 //!
-//! Envoy takes a certificate that changes only by SDS, here from a file for each secret, which names the PEM files. By itself it
-//! would read these again when something is renamed into their folder: not when one is overwritten, nor when a link is
-//! replaced as certbot does it. So its watch is on a folder of ours (`watched_directory`), one for each secret:
+//! Envoy takes a certificate that changes only by SDS, here from a file for each secret, which names the PEM
+//! files. By itself it would read these again when something is renamed into their folder: not when one is
+//! overwritten, nor when a link is replaced as certbot does it. So its watch is on a folder of ours
+//! (`watched_directory`), one for each secret:
 //!
 //! 1. We look at the PEM files once a second ([`reload`]).
 //! 2. When they have changed and are good, we rename a file within the folder of that secret.
-//! 3. Envoy reads the PEM files of that secret. Connections that are open go on; new ones get the new certificate.
+//! 3. Envoy reads the PEM files of that secret. Connections that are open go on; new ones get the new
+//!    certificate.
 //!
-//! A pair that is not good is not shown to Envoy, and would change nothing if it were: the last good one serves. The
-//! folders are apart because one bad secret that Envoy has read keeps all others of the listener from changing.
+//! A pair that is not good is not shown to Envoy, and would change nothing if it were: the last good one
+//! serves. The folders are apart because one bad secret that Envoy has read keeps all others of the listener
+//! from changing.
 
 use std::fs;
 use std::io;
@@ -29,7 +32,8 @@ mod tests;
 
 pub(super) use reload::Reload;
 
-/// Where `--print-config` is to write the secrets, in the environment: so asks a gateway for the config of its next Envoy.
+/// Where `--print-config` is to write the secrets, in the environment: so asks a gateway for the config of
+/// its next Envoy.
 pub(super) const SECRETS: &str = "SANDGATE_SECRETS_FOLDER";
 /// The section as it was when the secrets were written, in their folder.
 const SECTION: &str = "section.json";
@@ -40,7 +44,8 @@ const CONTEXT: &str = "type.googleapis.com/envoy.extensions.transport_sockets.tl
 /// How long a handshake may take.
 const HANDSHAKE: &str = "10s";
 
-/// Looks at every file of the section. A bad one is a mistake; what a person should know all the same is returned.
+/// Looks at every file of the section. A bad one is a mistake; what a person should know all the same is
+/// returned.
 pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
     let Some(tls) = &config.tls else { return Ok(Vec::new()) };
     let mut warnings = Vec::new();
@@ -71,13 +76,14 @@ pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
 /// The section as a part of Envoy's config.
 pub(super) struct Door<'a> {
     pub(super) tls: &'a Tls,
-    /// The folder of the secrets' files. Without one the PEM files are named in the listener itself, and read once.
+    /// The folder of the secrets' files. Without one the PEM files are named in the listener itself, and read
+    /// once.
     pub(super) secrets: Option<&'a Path>,
 }
 
 impl Door<'_> {
-    /// Puts TLS under the listener's filters. These stay as they are: a connection is counted against its address before
-    /// its handshake begins.
+    /// Puts TLS under the listener's filters. These stay as they are: a connection is counted against its
+    /// address before its handshake begins.
     pub(super) fn put(&self, config: &mut Value) -> Result<(), String> {
         let socket = json!({
             "name": "envoy.transport_sockets.tls",

@@ -1,7 +1,8 @@
 //! What a gateway that is not ready waits for, for the person who started it.
 //!
-//! Its listeners are closed until the first list of every source is in, and a source that cannot be reached is tried for ever.
-//! So this is said after a few seconds, and again each minute: a message from an hour ago is not seen.
+//! Its listeners are closed until the first list of every source is in, and a source that cannot be reached
+//! is tried for ever. So this is said after a few seconds, and again each minute: a message from an hour ago
+//! is not seen.
 
 use std::fmt::Write as _;
 use std::time::Duration;

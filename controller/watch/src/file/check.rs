@@ -158,7 +158,8 @@ impl<T: Text> RawRoute<T> {
             token,
             require_traffic_auth: self.require_traffic_auth,
             clash: Clash::Rank,
-            // The operator wrote the file: its routes rank before any object, however old and whatever its name.
+            // The operator wrote the file: its routes rank before any object, however old and whatever its
+            // name.
             own_id: true,
             created: Some(0),
             ip_is_claimed: false,

@@ -4,8 +4,8 @@ use super::MAX_BYTES;
 
 /// Why a routes file was not loaded. Trying again helps only after the file has changed.
 ///
-/// The text is safe to show anywhere: it says where a value stands and what was expected there, and never repeats
-/// the value, which could be a token.
+/// The text is safe to show anywhere: it says where a value stands and what was expected there, and never
+/// repeats the value, which could be a token.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file is missing or cannot be read.

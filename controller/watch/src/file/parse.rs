@@ -1,8 +1,9 @@
 //! Bytes to observations.
 //!
 //! 1. The file is read without places, for speed: YAML by the YAML parser, JSON by the JSON parser.
-//! 2. Only if something is wrong or odd, it is read once more with the place of every value. JSON takes this pass
-//!    through the YAML parser too: JSON is a subset of YAML, and the JSON parser does not know where a value begins.
+//! 2. Only if something is wrong or odd, it is read once more with the place of every value. JSON takes this
+//!    pass through the YAML parser too: JSON is a subset of YAML, and the JSON parser does not know where a
+//!    value begins.
 //!
 //! Messages are made here. Those of the libraries may repeat a value, which could be a token.
 
@@ -50,8 +51,8 @@ impl Format {
     }
 }
 
-/// Reads a whole routes file. Each observation carries `version`, the number of the load. An unknown state makes a
-/// route of [`State::Unknown`](sandgate_routes::State::Unknown).
+/// Reads a whole routes file. Each observation carries `version`, the number of the load. An unknown state
+/// makes a route of [`State::Unknown`](sandgate_routes::State::Unknown).
 ///
 /// # Errors
 /// The first mistake in the file. Nothing of a file with a mistake is returned.
@@ -131,8 +132,8 @@ fn not_json(text: &str, error: &serde_json::Error) -> FileError {
 }
 
 fn options() -> serde_saphyr::Options {
-    // The defaults are for small files. This file's size is bounded; what must stay tight is what makes a small file
-    // large: aliases.
+    // The defaults are for small files. This file's size is bounded; what must stay tight is what makes a
+    // small file large: aliases.
     serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_reader_input_bytes: Some(MAX_BYTES),
@@ -143,7 +144,8 @@ fn options() -> serde_saphyr::Options {
             max_depth: 16,
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
-        // `id: 0123` or `name: no` would be text here and a number or a boolean to every other reader of the file.
+        // `id: 0123` or `name: no` would be text here and a number or a boolean to every other reader of the
+        // file.
         no_schema: true,
         strict_booleans: true,
         reject_unsupported_tags: true,
@@ -233,7 +235,8 @@ fn explain(error: &Error, format: Format, at: &At) -> FileError {
     FileError::invalid(place, problem)
 }
 
-/// Shows the key only if it looks like one: a slip such as `access-token:s3cret` makes a key that holds a secret.
+/// Shows the key only if it looks like one: a slip such as `access-token:s3cret` makes a key that holds a
+/// secret.
 fn unknown_key(route: &str, key: &str, known: &[&str]) -> String {
     let plain = (1..=32).contains(&key.len())
         && key.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-' || b == b'_');

@@ -1,13 +1,14 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// What a [`FileSource`](super::FileSource) last did. A new value replaces the old one as a whole, after the table
-/// has changed, so a reader never sees a count that is ahead of the table.
+/// What a [`FileSource`](super::FileSource) last did. A new value replaces the old one as a whole, after the
+/// table has changed, so a reader never sees a count that is ahead of the table.
 #[derive(Clone, Debug)]
 pub struct FileStatus {
     /// The file, as it was given.
     pub path: PathBuf,
-    /// How many loads went into the table: 0 before the first. Also the version of every route of the last one.
+    /// How many loads went into the table: 0 before the first. Also the version of every route of the last
+    /// one.
     pub generation: u64,
     /// Routes of the last good load that are in the table.
     pub routes: usize,

@@ -112,8 +112,8 @@ impl Watch {
         Watch { watcher, trail, incomplete: false }
     }
 
-    /// Watches the folders of the path as it is now. `anew` also replaces watches that are in place: the watch of a
-    /// folder that was deleted and made again reports nothing.
+    /// Watches the folders of the path as it is now. `anew` also replaces watches that are in place: the
+    /// watch of a folder that was deleted and made again reports nothing.
     pub(super) fn follow(&mut self, path: &Path, anew: bool) {
         let trail = Trail::of(path);
         let old = self.trail.load_full();

@@ -50,8 +50,9 @@ pub enum Fault {
     Garble,
     /// Every byte comes alone.
     Dribble,
-    /// Nothing passes any more, and the connection stays. What is held back comes after [`Wire::clear`](super::Wire::clear). Where it is
-    /// to happen once, one line comes late: when the next one is behind it, or after that too.
+    /// Nothing passes any more, and the connection stays. What is held back comes after
+    /// [`Wire::clear`](super::Wire::clear). Where it is to happen once, one line comes late: when the next
+    /// one is behind it, or after that too.
     Stall,
     /// Requests get no answer at all, not even its head, and the connection stays.
     Silence,

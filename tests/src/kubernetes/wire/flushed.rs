@@ -8,8 +8,8 @@ use hyper::body::{Body, Bytes, Frame};
 
 use super::Failure;
 
-/// hyper drops what it has not written yet when a body fails, and writes it when a body has nothing for now: so before
-/// it fails, this has nothing for now, once.
+/// hyper drops what it has not written yet when a body fails, and writes it when a body has nothing for now:
+/// so before it fails, this has nothing for now, once.
 pub(super) struct Flushed {
     channel: Channel<Bytes, Failure>,
     failure: Option<Failure>,

@@ -294,7 +294,8 @@ async fn a_provider_of_some_namespaces_has_rights_in_those_alone() {
     let bound: Vec<&str> =
         bound.map(|object| object["metadata"]["namespace"].as_str().expect("a namespace")).collect();
     assert_eq!(bound, ["a", "b"]);
-    // Two entries of one resource have one role; one of a resource that only the config names has a right to that.
+    // Two entries of one resource have one role; one of a resource that only the config names has a right to
+    // that.
     let generic = json!([
         { "kind": "agent-sandbox", "namespaces": ["a"] },
         { "kind": "agent-sandbox", "namespaces": ["a", "b"] },
@@ -314,7 +315,8 @@ async fn a_provider_of_some_namespaces_has_rights_in_those_alone() {
     );
 }
 
-/// A Service selects pods of its own namespace only. Elsewhere the alias is a name, and the port has to be the gateway's too.
+/// A Service selects pods of its own namespace only. Elsewhere the alias is a name, and the port has to be
+/// the gateway's too.
 #[tokio::test]
 async fn the_alias_for_sig_clients_leads_to_the_gateway_from_its_own_namespace_and_from_another() {
     let elsewhere = documents(&template(&["--set", "sigAlias.enabled=true"]).await.expect("manifests"));

@@ -107,8 +107,9 @@ async fn the_pods_are_admitted_where_pod_security_is_restricted() {
     }
 }
 
-/// `helm install`, then the gateway as the cluster's nodes would start it: with the arguments of the Deployment, the config of the
-/// ConfigMap and a token of the account that the API server has got from the chart.
+/// `helm install`, then the gateway as the cluster's nodes would start it: with the arguments of the
+/// Deployment, the config of the ConfigMap and a token of the account that the API server has got from the
+/// chart.
 #[tokio::test]
 async fn an_installed_chart_has_all_that_a_gateway_needs_to_serve() {
     let api = ApiServer::shared().await;

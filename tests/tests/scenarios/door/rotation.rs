@@ -71,7 +71,8 @@ impl Load {
     }
 }
 
-/// A folder as the kubelet mounts a Secret: `tls.crt` and `tls.key` are links through `..data`, which is swapped by rename.
+/// A folder as the kubelet mounts a Secret: `tls.crt` and `tls.key` are links through `..data`, which is
+/// swapped by rename.
 pub(super) struct Secret<'a>(pub(super) &'a Path);
 
 impl Secret<'_> {
@@ -188,7 +189,8 @@ async fn files_are_followed_after_a_hot_restart_too_and_one_into_a_broken_pair_d
     let ip = place.ip().to_string();
     let restartable = |arguments: &[&str]| {
         let mut all = arguments.to_vec();
-        // The address is ours alone, so its ports are free; the admin port is on an address that everybody uses.
+        // The address is ours alone, so its ports are free; the admin port is on an address that everybody
+        // uses.
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr());
         let admin = free.expect("a free port").port().to_string();
         for (option, value) in [("--port", "7788"), ("--admin-port", admin.as_str())] {

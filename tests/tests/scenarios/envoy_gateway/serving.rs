@@ -126,7 +126,8 @@ async fn with_tls_the_same_patches_fit(world: &World) {
 }
 
 async fn a_part_that_is_missing_closes_the_door(world: &World) {
-    // The last one is whole, with a policy of Envoy Gateway's on its routes that the patches must not take away.
+    // The last one is whole, with a policy of Envoy Gateway's on its routes that the patches must not take
+    // away.
     for (missing, status) in [("without-filter", 503), ("without-patches", 500), ("guarded", 403)] {
         let gateway = world.serving(missing).await;
         let reply = world.ask(&gateway, "/").await;

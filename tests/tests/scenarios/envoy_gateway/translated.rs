@@ -77,9 +77,9 @@ impl Translated {
         clusters
     }
 
-    /// Starts Envoy as the proxies' pods would, but for: the paths of the module and the credentials; where sandboxes are; free
-    /// ports of loopback; and xDS from files, because no controller is there to be asked. `certificate` is for a listener with
-    /// TLS: the certificate's and the key's file.
+    /// Starts Envoy as the proxies' pods would, but for: the paths of the module and the credentials; where
+    /// sandboxes are; free ports of loopback; and xDS from files, because no controller is there to be asked.
+    /// `certificate` is for a listener with TLS: the certificate's and the key's file.
     pub(super) async fn start(&self, kubeconfig: &Path, certificate: Option<&(PathBuf, PathBuf)>) -> Gateway {
         let builder = Gateway::builder();
         let folder = builder.folder().to_owned();

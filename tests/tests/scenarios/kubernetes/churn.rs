@@ -1,25 +1,25 @@
-//! Churn: hundreds of sandboxes of all kinds live, pause, move and die on a few addresses that are recycled at once,
-//! over a wire that breaks, while clients ask for them.
+//! Churn: hundreds of sandboxes of all kinds live, pause, move and die on a few addresses that are recycled
+//! at once, over a wire that breaks, while clients ask for them.
 //!
 //! # What must hold
-//! The watch is asynchronous: a gateway hears of a change after it has happened, and an address may have a new tenant
-//! by then. So that nobody has to guess, the gateway tells the sandbox who a request is for (`x-sandbox-uid`), and the
-//! tenants here, like any careful sandbox, refuse what is for another (421). Then:
+//! The watch is asynchronous: a gateway hears of a change after it has happened, and an address may have a
+//! new tenant by then. So that nobody has to guess, the gateway tells the sandbox who a request is for
+//! (`x-sandbox-uid`), and the tenants here, like any careful sandbox, refuse what is for another (421). Then:
 //!
-//! 1. **No stranger answers.** Whoever answers is the sandbox that was asked for: its name, and the UID that the object
-//!    of that name had.
-//! 2. **No request goes astray.** One that arrives at an address is for an object of the name that was asked for, and
-//!    that object has been at this address.
-//! 3. **What is known is obeyed at once.** When the table has the event by which a sandbox left an address, no request
-//!    that starts after that moment arrives there for it.
-//! 4. **The table comes to be the cluster.** When nothing changes any more it is, field by field and version by
-//!    version, what a fresh list says.
+//! 1. **No stranger answers.** Whoever answers is the sandbox that was asked for: its name, and the UID that
+//!    the object of that name had.
+//! 2. **No request goes astray.** One that arrives at an address is for an object of the name that was asked
+//!    for, and that object has been at this address.
+//! 3. **What is known is obeyed at once.** When the table has the event by which a sandbox left an address,
+//!    no request that starts after that moment arrives there for it.
+//! 4. **The table comes to be the cluster.** When nothing changes any more it is, field by field and version
+//!    by version, what a fresh list says.
 //!
 //! # Seeds
-//! `SANDGATE_SEED` makes every choice of the drivers again: what happens to which sandbox at which address, in which
-//! order within one driver, and how the wire breaks. A failure prints its seed. How drivers, clients and gateway
-//! interleave is the machine's; a rare failure may take several runs of its seed. Without a seed a slow machine does
-//! less of the same in the same time; with one, every step is made.
+//! `SANDGATE_SEED` makes every choice of the drivers again: what happens to which sandbox at which address,
+//! in which order within one driver, and how the wire breaks. A failure prints its seed. How drivers, clients
+//! and gateway interleave is the machine's; a rare failure may take several runs of its seed. Without a seed
+//! a slow machine does less of the same in the same time; with one, every step is made.
 
 mod client;
 mod driver;
@@ -214,7 +214,8 @@ async fn no_stranger_ever_answers_and_the_table_comes_to_be_the_cluster() {
     assert!(asked > 10, "the wire was hardly ever broken: the gateway asked {asked} times");
 }
 
-/// Makes what has happened so far in a scope known: when the table has a later event, it has all that came before.
+/// Makes what has happened so far in a scope known: when the table has a later event, it has all that came
+/// before.
 async fn settle(gateway: &Gateway, scope: usize, sentinel: &Object, ledger: &Ledger) {
     let told = ledger.take_told(scope);
     let touched = ledger.now().to_string();

@@ -1,4 +1,5 @@
-//! The wire to the API server breaks in every way a wire can; the table follows all the same, and serves meanwhile.
+//! The wire to the API server breaks in every way a wire can; the table follows all the same, and serves
+//! meanwhile.
 
 use sandgate_tests::kubernetes::{ApiServer, Ask, Fault, Kind, Object, Wire, kruise};
 use sandgate_tests::{Gateway, Sandbox};

@@ -79,8 +79,8 @@ async fn an_opensandbox_sandbox_is_served_while_it_runs_and_never_else() {
     life(Kind::OpenSandbox).await;
 }
 
-/// A readiness probe that fails for a moment: what is open stays, what is new waits outside, and when the sandbox is ready
-/// again it is the same one.
+/// A readiness probe that fails for a moment: what is open stays, what is new waits outside, and when the
+/// sandbox is ready again it is the same one.
 #[tokio::test]
 async fn a_websocket_and_a_request_survive_a_readiness_flap_and_new_requests_are_refused_meanwhile() {
     let api = ApiServer::shared().await;
@@ -137,8 +137,8 @@ async fn several_providers_are_served_at_once_and_a_generic_one_reads_what_its_c
     let api = ApiServer::shared().await;
     let namespace = api.namespace("several").await;
     let namespaces = json!([namespace]);
-    // The same objects as the provider agent-sandbox reads, but asked for in their older version and under an ID of
-    // their own.
+    // The same objects as the provider agent-sandbox reads, but asked for in their older version and under an
+    // ID of their own.
     let generic = json!({
         "kind": "generic", "name": "by-rules", "namespaces": namespaces,
         "resource": { "group": "agents.x-k8s.io", "version": "v1alpha1", "kind": "Sandbox", "plural": "sandboxes" },
@@ -194,7 +194,8 @@ async fn where_the_config_says_refuse_two_objects_of_one_name_are_both_refused_u
     let request = || ask(Kind::OpenSandbox, "", &name);
     let first = opensandbox(&api, &namespaces[0], &name).running(left.ip()).create().await;
     served(&gateway, request, &left).await;
-    // Of two that were made in one second either may come first, and the ID would be kept for it when it is gone.
+    // Of two that were made in one second either may come first, and the ID would be kept for it when it is
+    // gone.
     a_second_after(&first).await;
     let second = opensandbox(&api, &namespaces[1], &name).running(right.ip()).create().await;
     refused(&gateway, request, (502, "sandbox_ambiguous")).await;
@@ -208,7 +209,8 @@ async fn where_the_config_says_refuse_two_objects_of_one_name_are_both_refused_u
     assert_eq!(right.requests(), 0);
 }
 
-/// One name, again and again: each time another object at the other address, made as soon as the last one is deleted.
+/// One name, again and again: each time another object at the other address, made as soon as the last one is
+/// deleted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_made_anew_within_a_second_is_another_sandbox_and_the_old_address_is_never_asked_for_it() {
     let api = ApiServer::shared().await;
@@ -217,7 +219,8 @@ async fn a_name_made_anew_within_a_second_is_another_sandbox_and_the_old_address
     let gateway = gateway(&api, &namespace).await;
     let request = move |namespace: &str| ask(Kind::OpenKruise, namespace, "phoenix");
 
-    // Where each object was: whoever answers for its UID must be there. Entered before the object has an address.
+    // Where each object was: whoever answers for its UID must be there. Entered before the object has an
+    // address.
     let homes = Arc::new(Mutex::new(HashMap::<String, String>::new()));
     let stop = Arc::new(AtomicBool::new(false));
     let asking = {

@@ -9,8 +9,8 @@ const KIND: Kind = Kind::OpenKruise;
 const NOT_FOUND: (u16, &str) = (502, "sandbox_not_found");
 const NOT_RUNNING: (u16, &str) = (502, "sandbox_not_running");
 
-/// First the server is killed while it is watched, and its objects change before the gateway can hear of it; then it
-/// forgets the history that the gateway would need.
+/// First the server is killed while it is watched, and its objects change before the gateway can hear of it;
+/// then it forgets the history that the gateway would need.
 #[tokio::test]
 async fn what_changes_while_the_api_server_is_away_is_found_when_it_is_back_also_when_it_has_forgotten() {
     let api = ApiServer::builder().without_watch_cache().start().await;

@@ -34,10 +34,11 @@ fn without(kind: Kind, verb: &str) -> String {
     less
 }
 
-/// For each provider: works with exactly the shipped rights, and names the one that is missing when there is one.
+/// For each provider: works with exactly the shipped rights, and names the one that is missing when there is
+/// one.
 ///
-/// A server with streaming lists is asked to list only when a watch broke: for its version. One without them is asked
-/// at once.
+/// A server with streaming lists is asked to list only when a watch broke: for its version. One without them
+/// is asked at once.
 pub(super) async fn each_provider(api: &ApiServer, mode: &str) {
     let token = account(api).await.token().await;
     for kind in KINDS {

@@ -185,7 +185,8 @@ async fn endpoints_that_name_anothers_pod_lead_nowhere() {
         }
         assert_eq!(here.requests(), asked, "{kind:?}");
         if kind == Kind::OpenSandbox {
-            // Of two who say the same of themselves nobody can tell whose it is, though evil is the older one.
+            // Of two who say the same of themselves nobody can tell whose it is, though evil is the older
+            // one.
             refused(&gateway, theirs, (503, "sandbox_not_running")).await;
         } else {
             served(&gateway, theirs, &here).await;

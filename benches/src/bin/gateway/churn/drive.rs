@@ -1,4 +1,5 @@
-//! Who makes sandboxes come and go: pushes what becomes of them to the gateway, and asks for each new one once.
+//! Who makes sandboxes come and go: pushes what becomes of them to the gateway, and asks for each new one
+//! once.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -94,8 +95,8 @@ impl Driver {
         self.ask.send(number).map_err(gone)
     }
 
-    /// From now on so many are asked for, each second. While `churn` says so each of them is new, and if `delete` one goes for each;
-    /// otherwise they are some of those that are there.
+    /// From now on so many are asked for, each second. While `churn` says so each of them is new, and if
+    /// `delete` one goes for each; otherwise they are some of those that are there.
     pub(super) fn run(mut self, core: usize, rate: u32, churn: Arc<AtomicBool>, delete: bool) {
         thread::spawn(move || {
             let progress = Arc::clone(&self.progress);

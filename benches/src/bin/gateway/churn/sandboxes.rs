@@ -1,7 +1,8 @@
-//! The sandboxes that come and go: one thread that answers at every address of theirs, and sees when a deleted one's connection closes.
+//! The sandboxes that come and go: one thread that answers at every address of theirs, and sees when a
+//! deleted one's connection closes.
 //!
-//! Of those that come when the fleet is there, one in [`KEPT`] keeps its connection, so that there is one to close. All others end theirs
-//! with the answer, so that files are not what runs out.
+//! Of those that come when the fleet is there, one in [`KEPT`] keeps its connection, so that there is one to
+//! close. All others end theirs with the answer, so that files are not what runs out.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

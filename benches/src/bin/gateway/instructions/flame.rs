@@ -1,7 +1,9 @@
-//! A flame graph of the module's hooks: a bar for each function, as wide as it and all it called spent, on top of who called it.
+//! A flame graph of the module's hooks: a bar for each function, as wide as it and all it called spent, on
+//! top of who called it.
 //!
-//! callgrind knows who called whom and not by which way, so a function that several call shares what it called among them as they
-//! share it. Envoy's callbacks are not opened: what is in them is Envoy's, and has no names.
+//! callgrind knows who called whom and not by which way, so a function that several call shares what it
+//! called among them as they share it. Envoy's callbacks are not opened: what is in them is Envoy's, and has
+//! no names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! The part of `envoy.service.ext_proc.v3` that a router of requests needs. Members of a `oneof` of which only one is used stand as
-//! plain optional fields: on the wire they are the same.
+//! The part of `envoy.service.ext_proc.v3` that a router of requests needs. Members of a `oneof` of which
+//! only one is used stand as plain optional fields: on the wire they are the same.
 
 /// From Envoy: the headers of a request.
 #[derive(Clone, PartialEq, prost::Message)]

@@ -27,7 +27,8 @@ pub(super) struct Pair {
     file: String,
 }
 
-/// Reads a certificate and its key, and looks whether they belong together and are for the names that were promised.
+/// Reads a certificate and its key, and looks whether they belong together and are for the names that were
+/// promised.
 pub(super) fn pair(files: &Certificate) -> Result<Pair, Wrong> {
     let wrong = |key: &'static str| move |error: CredentialError| Wrong { key, reason: error.to_string() };
     let chain = certificates(&files.certificate).map_err(wrong("certificate"))?;
@@ -79,7 +80,8 @@ impl Pair {
         if names.is_empty() { "no name".to_owned() } else { names.join(", ") }
     }
 
-    /// What the checker says of the certificate at a time. There is no authority to ask, so it is never all good.
+    /// What the checker says of the certificate at a time. There is no authority to ask, so it is never all
+    /// good.
     fn at(&self, time: u64) -> Option<webpki::Error> {
         let time = UnixTime::since_unix_epoch(Duration::from_secs(time));
         let algorithms = ring::default_provider().signature_verification_algorithms.all;

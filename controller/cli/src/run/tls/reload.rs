@@ -26,8 +26,8 @@ type Check = Box<dyn Fn() -> Result<String, String> + Send>;
 pub(in crate::run) struct Reload(JoinHandle<()>);
 
 impl Reload {
-    /// Begins to look at the files of the section, whose secrets are in this folder. They count as seen as they are now:
-    /// call it before Envoy reads them.
+    /// Begins to look at the files of the section, whose secrets are in this folder. They count as seen as
+    /// they are now: call it before Envoy reads them.
     pub(in crate::run) fn start(tls: &Tls, folder: &Path) -> Self {
         let mut secrets = secrets(tls, folder);
         let mut ticks = interval(LOOK);
@@ -90,8 +90,8 @@ pub(super) struct Secret {
     bell: PathBuf,
     check: Check,
     seen: Signature,
-    /// What was wrong at the last look. Files that are replaced one after the other are wrong in between, so only what is
-    /// still wrong at the next look is told.
+    /// What was wrong at the last look. Files that are replaced one after the other are wrong in between, so
+    /// only what is still wrong at the next look is told.
     doubt: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! The running source. The slow look is off except where it is the subject, so that only the watch can pass a test.
+//! The running source. The slow look is off except where it is the subject, so that only the watch can pass a
+//! test.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,5 +1,5 @@
-//! Clients that ask for one sandbox after the other, most often for those that something has just happened to, or
-//! that have just left an address.
+//! Clients that ask for one sandbox after the other, most often for those that something has just happened
+//! to, or that have just left an address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Drives its own names over its own addresses, as a controller would: one thing after the other, chosen by the seed.
+//! Drives its own names over its own addresses, as a controller would: one thing after the other, chosen by
+//! the seed.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -180,8 +181,8 @@ impl Driver {
         if !self.random.one_in(2) {
             return;
         }
-        // One fault at a time: the gateway waits longer after each failure in a row, and where faults pile up it would sit the
-        // rest of the scenario out.
+        // One fault at a time: the gateway waits longer after each failure in a row, and where faults pile up
+        // it would sit the rest of the scenario out.
         if !wire.is_spent() || !self.followed.iter().all(|scope| scope.load(Ordering::Relaxed)) {
             return;
         }

@@ -1,4 +1,5 @@
-//! The servers at the addresses. Each answers as the sandbox that has the address now, and refuses what is for another.
+//! The servers at the addresses. Each answers as the sandbox that has the address now, and refuses what is
+//! for another.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
