@@ -32,6 +32,26 @@ impl Answer {
     }
 }
 
+/// Why an admin page was not read. A retry helps while a gateway starts, and not for a URL that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {url}: {cause}")]
+pub(crate) struct AdminError {
+    url: String,
+    cause: Cause,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error(transparent)]
+    Url(#[from] hyper::http::Error),
+    #[error("{}", explained(.0))]
+    Exchange(#[from] hyper_util::client::legacy::Error),
+    #[error("{0}")]
+    Body(Box<dyn Error + Send + Sync>),
+    #[error("no answer within {} seconds", TIMEOUT.as_secs())]
+    Timeout,
+}
+
 impl Admin {
     pub(crate) fn new(url: &str) -> Self {
         let base = url.trim_end_matches('/');
@@ -43,30 +63,28 @@ impl Admin {
         &self.base
     }
 
-    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Answer, String> {
+    pub(crate) async fn get(&self, path_and_query: &str) -> Result<Answer, AdminError> {
         self.send(Method::GET, path_and_query).await
     }
 
-    pub(crate) async fn post(&self, path_and_query: &str) -> Result<Answer, String> {
+    pub(crate) async fn post(&self, path_and_query: &str) -> Result<Answer, AdminError> {
         self.send(Method::POST, path_and_query).await
     }
 
-    async fn send(&self, method: Method, path_and_query: &str) -> Result<Answer, String> {
+    async fn send(&self, method: Method, path_and_query: &str) -> Result<Answer, AdminError> {
         let url = format!("{}{path_and_query}", self.base);
         let exchange = async {
-            let request =
-                Request::builder().method(method).uri(&url).body(Empty::new()).map_err(|e| e.to_string())?;
-            let response = self.client.request(request).await.map_err(|e| explained(&e))?;
+            let request = Request::builder().method(method).uri(&url).body(Empty::new())?;
+            let response = self.client.request(request).await?;
             let status = response.status().as_u16();
-            let body =
-                Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|e| e.to_string())?;
+            let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(Cause::Body)?;
             Ok(Answer { status, body: body.to_bytes().to_vec() })
         };
         match tokio::time::timeout(TIMEOUT, exchange).await {
             Ok(answer) => answer,
-            Err(_) => Err(format!("no answer within {} seconds", TIMEOUT.as_secs())),
+            Err(_) => Err(Cause::Timeout),
         }
-        .map_err(|error: String| format!("cannot read {url}: {error}"))
+        .map_err(|cause| AdminError { url, cause })
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) fn routes_file_error(path: &Path, error: &sandgate_watch::FileError) 
 }
 
 async fn is_ready(admin: &Admin) -> Result<bool, Failure> {
-    let status = admin.get("/sandgate/status").await.map_err(Failure::new)?;
+    let status = admin.get("/sandgate/status").await?;
     Ok(status.json().and_then(|json| json.get("ready").and_then(Value::as_bool)).unwrap_or_default())
 }
 

@@ -1,6 +1,9 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::admin::AdminError;
+use crate::run::RenderError;
+
 /// Why a command did not do what it was asked, and the exit code that says so: 2 where the command line or a
 /// file named on it has to change, else 1.
 #[derive(Debug)]
@@ -24,6 +27,18 @@ impl Failure {
 
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(self.code)
+    }
+}
+
+impl From<AdminError> for Failure {
+    fn from(error: AdminError) -> Self {
+        Failure::new(error.to_string())
+    }
+}
+
+impl From<RenderError> for Failure {
+    fn from(error: RenderError) -> Self {
+        Failure::new(error.to_string())
     }
 }
 

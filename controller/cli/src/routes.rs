@@ -154,7 +154,7 @@ async fn fetch(admin: &Admin, page: &str, query: &str) -> Result<Answer, Failure
     let deadline = Instant::now() + PATIENCE;
     let mut asked = format!("{page}?{query}");
     loop {
-        let answer = admin.get(&asked).await.map_err(Failure::new)?;
+        let answer = admin.get(&asked).await?;
         let json = answer.json().unwrap_or_default();
         match answer.status {
             202 => {

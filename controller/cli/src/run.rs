@@ -32,7 +32,7 @@ mod tls;
 mod waiting;
 
 pub(crate) use exec::exec;
-pub(crate) use render::shipped_filter_config;
+pub(crate) use render::{RenderError, shipped_filter_config};
 pub(crate) use tls::check as check_tls;
 
 use limits::Limits;
@@ -69,10 +69,10 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         let module = find_module(args.module.as_deref()).ok();
         let secrets = std::env::var_os(tls::SECRETS).map(PathBuf::from);
         if let (Some(folder), Some(tls)) = (&secrets, &config.tls) {
-            tls::write_secrets(folder, tls).map_err(Failure::new)?;
+            tls::write_secrets(folder, tls)?;
         }
         let rendered = render(&args, &config, module.as_deref(), routes.as_deref(), secrets.as_deref());
-        print(&format!("{:#}\n", rendered.map_err(Failure::new)?));
+        print(&format!("{:#}\n", rendered?));
         return Ok(ExitCode::SUCCESS);
     }
 
@@ -97,8 +97,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     };
     let routes = routes.or_else(|| demo.as_ref().map(|demo| demo.routes_file.clone()));
     let secrets = folder.path().join("tls");
-    let rendered = render(&args, &config, Some(&module), routes.as_deref(), Some(&secrets));
-    let rendered = rendered.map_err(Failure::new)?;
+    let rendered = render(&args, &config, Some(&module), routes.as_deref(), Some(&secrets))?;
     let config_file = folder.path().join("envoy.json");
     std::fs::write(&config_file, rendered.to_string())
         .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
@@ -106,7 +105,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     let mut reload = None;
     if let Some(tls) = &config.tls {
         reload = Some(Reload::start(tls, &secrets));
-        tls::write_secrets(&secrets, tls).map_err(Failure::new)?;
+        tls::write_secrets(&secrets, tls)?;
     }
     let restarts = match args.hot_restart {
         true => Some(Restarts::new(folder.path(), &program, reload.take()).await.map_err(Failure::new)?),
@@ -146,7 +145,7 @@ fn render(
     module: Option<&Path>,
     routes: Option<&Path>,
     secrets: Option<&Path>,
-) -> Result<Value, String> {
+) -> Result<Value, RenderError> {
     Render {
         address: args.address,
         port: args.port,

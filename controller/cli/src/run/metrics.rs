@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use serde_json::{Value, json};
 
+use super::render::RenderError;
 use crate::args::Run;
 use crate::failure::Failure;
 
@@ -68,7 +69,7 @@ pub(super) fn add(
     address: IpAddr,
     port: Option<u16>,
     admin_port: u16,
-) -> Result<(), String> {
+) -> Result<(), RenderError> {
     let Some(port) = port else { return Ok(()) };
     let own = SocketAddr::new(address, port);
     for (list, value) in [
@@ -78,7 +79,7 @@ pub(super) fn add(
         (OWN_ADDRESSES, own.to_string().into()),
     ] {
         let place = config.pointer_mut(list).and_then(Value::as_array_mut);
-        place.ok_or_else(|| format!("the shipped Envoy config has no list at {list}"))?.push(value);
+        place.ok_or_else(|| RenderError::missing("list", list))?.push(value);
     }
     Ok(())
 }

@@ -2,8 +2,9 @@
 //!
 //! The file is compiled in, so this program and the published config cannot drift apart.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -56,6 +57,28 @@ pub(super) struct Render<'a> {
     pub(super) tls: Option<Door<'a>>,
 }
 
+/// Why there is no config for Envoy. A retry helps only after [`RenderError::Write`].
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RenderError {
+    /// A bug: the program and the config that is compiled into it disagree.
+    #[error("the shipped Envoy config has no {what} at {pointer}")]
+    Missing { what: &'static str, pointer: String },
+    #[error("the path {} is not UTF-8, and Envoy's config is", .0.display())]
+    NotUtf8(PathBuf),
+    #[error("cannot write {}: {source}", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+impl RenderError {
+    pub(super) fn missing(what: &'static str, pointer: &str) -> Self {
+        RenderError::Missing { what, pointer: pointer.to_owned() }
+    }
+
+    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| RenderError::Write { path: path.to_owned(), source }
+    }
+}
+
 fn shipped() -> Value {
     serde_saphyr::from_str(GATEWAY).expect("a test reads the shipped config")
 }
@@ -66,14 +89,14 @@ pub(crate) fn shipped_filter_config() -> Value {
 }
 
 impl Render<'_> {
-    pub(super) fn render(&self) -> Result<Value, String> {
+    pub(super) fn render(&self) -> Result<Value, RenderError> {
         let mut config = shipped();
         let mut set = |pointer: &str, value: Value| match config.pointer_mut(pointer) {
             Some(place) => {
                 *place = value;
                 Ok(())
             }
-            None => Err(format!("the shipped Envoy config has nothing at {pointer}")),
+            None => Err(RenderError::missing("value", pointer)),
         };
         set("/admin/address/socket_address/port_value", self.admin_port.into())?;
         let listener = "/static_resources/listeners/0/address/socket_address";
@@ -139,7 +162,7 @@ impl Render<'_> {
 
     /// Every cluster has as many connections as it may. One of Sandgate's gets the module's path and the keys
     /// of the `cluster` section.
-    fn set_cluster(&self, cluster: &mut Value) -> Result<(), String> {
+    fn set_cluster(&self, cluster: &mut Value) -> Result<(), RenderError> {
         let connections = self.limits.connections;
         let most = if cluster["name"] == SHARED { connections.shared } else { connections.sandboxes };
         add(cluster, THRESHOLDS, "max_connections", most.into())?;
@@ -156,9 +179,9 @@ impl Render<'_> {
 
 /// Puts Envoy's own cluster type in the place of Sandgate's. Nothing checks whose an address is then, so
 /// nothing is retried.
-fn use_original_dst(config: &mut Value) -> Result<(), String> {
+fn use_original_dst(config: &mut Value) -> Result<(), RenderError> {
     let mut other: Value = serde_saphyr::from_str(ORIGINAL_DST).expect("a test reads the shipped clusters");
-    let clusters = config.pointer_mut(CLUSTERS).ok_or("the shipped Envoy config has no clusters")?;
+    let clusters = config.pointer_mut(CLUSTERS).ok_or_else(|| RenderError::missing("list", CLUSTERS))?;
     *clusters = other["clusters"].take();
     let routes = config
         .pointer_mut(&format!("{HCM}/route_config/virtual_hosts/0/routes"))
@@ -171,18 +194,14 @@ fn use_original_dst(config: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-pub(super) fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), String> {
+pub(super) fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), RenderError> {
     let object = config.pointer_mut(pointer).and_then(Value::as_object_mut);
-    object
-        .ok_or_else(|| format!("the shipped Envoy config has no mapping at {pointer}"))?
-        .insert(key.to_owned(), value);
+    object.ok_or_else(|| RenderError::missing("mapping", pointer))?.insert(key.to_owned(), value);
     Ok(())
 }
 
-fn text(path: &Path) -> Result<Value, String> {
-    let text = path
-        .to_str()
-        .ok_or_else(|| format!("the path {} is not UTF-8, and Envoy's config is", path.display()))?;
+fn text(path: &Path) -> Result<Value, RenderError> {
+    let text = path.to_str().ok_or_else(|| RenderError::NotUtf8(path.to_owned()))?;
     Ok(text.into())
 }
 
