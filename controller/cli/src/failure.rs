@@ -2,7 +2,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::admin::AdminError;
-use crate::run::RenderError;
+use crate::run::{DemoError, InstallError, RenderError, RestartError, StartError, VersionError};
 
 /// Why a command did not do what it was asked, and the exit code that says so: 2 where the command line or a
 /// file named on it has to change, else 1.
@@ -30,17 +30,18 @@ impl Failure {
     }
 }
 
-impl From<AdminError> for Failure {
-    fn from(error: AdminError) -> Self {
-        Failure::new(error.to_string())
-    }
+/// Errors that no change of the command line cures: exit code 1.
+macro_rules! failures {
+    ($($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::new(error.to_string())
+            }
+        })*
+    };
 }
 
-impl From<RenderError> for Failure {
-    fn from(error: RenderError) -> Self {
-        Failure::new(error.to_string())
-    }
-}
+failures!(AdminError, DemoError, InstallError, RenderError, RestartError, StartError, VersionError);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

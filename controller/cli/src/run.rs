@@ -31,8 +31,13 @@ mod supervise;
 mod tls;
 mod waiting;
 
+pub(crate) use demo::DemoError;
+pub(crate) use envoy::VersionError;
 pub(crate) use exec::exec;
+pub(crate) use install::InstallError;
+pub(crate) use process::StartError;
 pub(crate) use render::{RenderError, shipped_filter_config};
+pub(crate) use restart::RestartError;
 pub(crate) use tls::check as check_tls;
 
 use limits::Limits;
@@ -92,7 +97,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     let folder =
         TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
     let demo = match args.demo {
-        true => Some(demo::start(folder.path()).await.map_err(Failure::new)?),
+        true => Some(demo::start(folder.path()).await?),
         false => None,
     };
     let routes = routes.or_else(|| demo.as_ref().map(|demo| demo.routes_file.clone()));
@@ -108,7 +113,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         tls::write_secrets(&secrets, tls)?;
     }
     let restarts = match args.hot_restart {
-        true => Some(Restarts::new(folder.path(), &program, reload.take()).await.map_err(Failure::new)?),
+        true => Some(Restarts::new(folder.path(), &program, reload.take()).await?),
         false => None,
     };
 
@@ -125,7 +130,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         epoch: restarts.as_ref().map_or(Epoch::Only, Restarts::first),
         extra: args.envoy_args,
     };
-    let mut gateway = Supervisor::start(launch, restarts).map_err(Failure::new)?;
+    let mut gateway = Supervisor::start(launch, restarts)?;
     let ready = match gateway.until_ready().await? {
         Started::Ready(ready) => ready,
         Started::Ended(code) => return Ok(code),

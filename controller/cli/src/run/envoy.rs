@@ -2,6 +2,7 @@
 //! be.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ pub(super) async fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
             None => return install_pinned().await,
         },
     };
-    let version = version(&path).await.map_err(Failure::new)?;
+    let version = version(&path).await?;
     if version != pinned() {
         note(&format!(
             "warning: {} is Envoy {version}, and the module is built for {}",
@@ -44,7 +45,7 @@ pub(super) async fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
 
 /// The pinned Envoy of the cache, installed now if it is not there.
 pub(super) async fn install_pinned() -> Result<PathBuf, Failure> {
-    install::envoy(&install::cache_folder()?, pinned()).await.map_err(Failure::new)
+    Ok(install::envoy(&install::cache_folder()?, pinned()).await?)
 }
 
 /// The first `envoy` in the folders of PATH.
@@ -60,14 +61,21 @@ pub(super) fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// Why a program does not tell its version. A retry does not help.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VersionError {
+    #[error("cannot start {}: {source}", .program.display())]
+    Start { program: PathBuf, source: io::Error },
+    #[error("{} does not look like Envoy: it does not tell its version", .0.display())]
+    NotEnvoy(PathBuf),
+}
+
 /// Asks the program for its version.
-pub(super) async fn version(envoy: &Path) -> Result<String, String> {
-    let name = envoy.display();
+pub(super) async fn version(envoy: &Path) -> Result<String, VersionError> {
     let output = Command::new(envoy).arg("--version").kill_on_drop(true).output().await;
-    let output = output.map_err(|error| format!("cannot start {name}: {error}"))?;
+    let output = output.map_err(|source| VersionError::Start { program: envoy.to_owned(), source })?;
     let text = String::from_utf8_lossy(&output.stdout);
-    parse_version(&text)
-        .ok_or_else(|| format!("{name} does not look like Envoy: it does not tell its version"))
+    parse_version(&text).ok_or_else(|| VersionError::NotEnvoy(envoy.to_owned()))
 }
 
 /// From `envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL`.

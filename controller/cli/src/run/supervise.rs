@@ -17,8 +17,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::process::{Launch, Process, Ready, exit_code, exit_number};
-use super::restart::Restarts;
+use super::process::{Launch, Process, Ready, StartError, exit_code, exit_number};
+use super::restart::{RestartError, Restarts};
 use super::signals::{Asked, Orphans, Signals};
 use super::waiting::Waiting;
 use crate::failure::Failure;
@@ -65,9 +65,9 @@ enum Next {
 
 impl Supervisor {
     /// Starts Envoy. It can be replaced if there are `restarts`.
-    pub(super) fn start(launch: Launch, restarts: Option<Restarts>) -> Result<Self, String> {
-        let listen = |error| format!("cannot listen for signals: {error}");
-        let (signals, orphans) = (Signals::new().map_err(listen)?, Orphans::new().map_err(listen)?);
+    pub(super) fn start(launch: Launch, restarts: Option<Restarts>) -> Result<Self, StartError> {
+        let signals = Signals::new().map_err(StartError::Signals)?;
+        let orphans = Orphans::new().map_err(StartError::Signals)?;
         let serving = Process::start(&launch)?;
         Ok(Self {
             launch,
@@ -154,7 +154,7 @@ impl Supervisor {
             return;
         }
         let started = match restarts.next(&self.launch).await {
-            Ok(launch) => Process::start(&launch),
+            Ok(launch) => Process::start(&launch).map_err(RestartError::from),
             Err(error) => Err(error),
         };
         match started {
