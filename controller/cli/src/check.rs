@@ -191,7 +191,7 @@ async fn list(subject: &Subject, found: Found, user: &str, timeout: Duration, re
     let Found { mut watched, namespaces } = found;
     watched.namespaces = namespaces.into_iter().flatten().collect();
     let listing = Listing::run(subject, &watched, timeout).await;
-    listing.tell(&watched, user, report);
+    listing.report(&watched, user, report);
     if watched.provider.address_is_claimed() && !subject.addresses.has_ranges() {
         report.add(
             Line::warn("pod-ranges", "not given, and whoever may write an object writes its address too")

@@ -179,8 +179,9 @@ fn read<T: for<'a> Deserialize<'a>>(admin: &Admin, answer: &Answer) -> Result<T,
     {
         return Ok(value);
     }
-    let said = answer.json().and_then(|json| json.get("error").and_then(Value::as_str).map(str::to_owned));
-    let reason = said.unwrap_or_else(|| "is this the admin address of a Sandgate gateway?".to_owned());
+    let reported =
+        answer.json().and_then(|json| json.get("error").and_then(Value::as_str).map(str::to_owned));
+    let reason = reported.unwrap_or_else(|| "is this the admin address of a Sandgate gateway?".to_owned());
     Err(Failure::new(format!("{}/sandgate/routes answered {}: {reason}", admin.url(), answer.status)))
 }
 

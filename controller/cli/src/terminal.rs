@@ -34,22 +34,22 @@ pub(crate) fn print(text: &str) {
 /// Lines to standard error. One that begins with `warning:` looks like one.
 pub(crate) fn note(text: &str) {
     match text.strip_prefix("warning:") {
-        Some(rest) => said(format_args!("sandgate: {WARNING}warning:{WARNING:#}{rest}")),
-        None => said(format_args!("sandgate: {text}")),
+        Some(rest) => write_line(format_args!("sandgate: {WARNING}warning:{WARNING:#}{rest}")),
+        None => write_line(format_args!("sandgate: {text}")),
     }
 }
 
 /// Why the command ends.
 pub(crate) fn error(text: &str) {
-    said(format_args!("{ERROR}error:{ERROR:#} {text}"));
+    write_line(format_args!("{ERROR}error:{ERROR:#} {text}"));
 }
 
 /// A line to standard error that begins with the place it is about.
 pub(crate) fn complaint(text: &str) {
-    said(format_args!("{text}"));
+    write_line(format_args!("{text}"));
 }
 
-fn said(line: std::fmt::Arguments<'_>) {
+fn write_line(line: std::fmt::Arguments<'_>) {
     // In one piece: Envoy writes to the same place.
     let _ = anstream::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -1,6 +1,6 @@
 //! `sandgate validate`: whether `sandgate run` would take a config file and a routes file.
 //!
-//! The checks are those of `run`. There the first mistake ends the matter; here they are all looked for.
+//! The checks are those of `run`, which stops at the first mistake. Here all mistakes are reported.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

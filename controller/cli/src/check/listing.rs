@@ -18,7 +18,7 @@ use super::settings::Subject;
 use super::tally::{Counted, Tally};
 
 /// How often to look whether the lists are in.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL: Duration = Duration::from_millis(20);
 
 /// What came of the lists.
 pub(super) struct Listing {
@@ -50,7 +50,7 @@ impl Listing {
         Listing { scopes, tally, counts: reader.counts() }
     }
 
-    pub(super) fn tell(&self, watched: &Watched, user: &str, report: &mut Report) {
+    pub(super) fn report(&self, watched: &Watched, user: &str, report: &mut Report) {
         for Scope { status, took } in &self.scopes {
             let namespace = status.namespace.as_deref();
             let place = namespace.map_or(String::new(), |name| format!(" in {name}"));
@@ -144,10 +144,10 @@ async fn follow(
     let began = Instant::now();
     let mut done: Vec<Option<Scope>> = status.scopes().iter().map(|_| None).collect();
     let (mut seen, mut moved) = (0, began);
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = interval(POLL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        looks.tick().await;
+        ticks.tick().await;
         let now = tally.seen();
         if now > seen {
             (seen, moved) = (now, Instant::now());

@@ -1,7 +1,7 @@
 //! The `tls` section: what the gateway shows its clients, and what it asks of them.
 //!
-//! Here is only what the section says. Whether the files are good is for `run::tls`, because `sandgate explain` is also
-//! asked where they are not.
+//! Here is only what the section says. Whether the files are good is for `run::tls`, because
+//! `sandgate explain` also runs where they are not.
 
 use std::path::PathBuf;
 

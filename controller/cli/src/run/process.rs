@@ -180,9 +180,9 @@ impl Process {
     /// elsewhere; the module does not acknowledge pushes any more. `false` if Envoy could not be told.
     pub(super) async fn begin_drain(&mut self) -> bool {
         let Some(admin) = self.admin() else { return false };
-        let told = async |path| admin.post(path).await.is_ok_and(|answer| answer.status == 200);
+        let post = async |path| admin.post(path).await.is_ok_and(|answer| answer.status == 200);
         // Envoy would end itself when its own drain time is up; when to end is ours to say.
-        told("/healthcheck/fail").await && told("/drain_listeners?graceful&skip_exit").await
+        post("/healthcheck/fail").await && post("/drain_listeners?graceful&skip_exit").await
     }
 
     /// `None` where Envoy does not say.

@@ -15,7 +15,8 @@ use tokio::process::Command;
 use super::process::{Epoch, Launch, StartError};
 use super::tls::{Reload, SECRETS};
 
-/// Why Envoy is not replaced. The one that serves goes on; a retry helps once what the message names has changed.
+/// Why Envoy is not replaced. The one that serves goes on; a retry helps once what the message names has
+/// changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RestartError {
     #[error("cannot find this program: {0}")]
@@ -144,9 +145,9 @@ async fn hot_restart_version(envoy: &Path) -> Result<String, RestartError> {
     let mut command = Command::new(envoy);
     command.arg("--hot-restart-version");
     let output = finish(command, envoy).await?;
-    // It is told on standard error, unlike everything else that Envoy is asked for.
-    let said = [output.stdout, output.stderr].concat();
-    let version = String::from_utf8_lossy(&said).trim().to_owned();
+    // Envoy prints it on standard error, unlike its other answers.
+    let answer = [output.stdout, output.stderr].concat();
+    let version = String::from_utf8_lossy(&answer).trim().to_owned();
     if output.status.success() && !version.is_empty() {
         Ok(version)
     } else {
@@ -168,10 +169,10 @@ async fn finish(mut command: Command, program: &Path) -> Result<Output, RestartE
     output.map_err(|source| RestartError::Run { program: program.to_owned(), source })
 }
 
-/// What a program that failed said at the end of its standard error.
+/// The last lines that a failed program wrote to standard error.
 fn last_lines(output: &Output) -> String {
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = output_text.lines().filter(|line| !line.trim().is_empty()).collect();
     let lines = &lines[lines.len().saturating_sub(5)..];
     if lines.is_empty() { format!("ended with {}", output.status) } else { lines.join("\n") }
 }

@@ -1,15 +1,21 @@
-//! The process that looks after Envoy, from its start to its end. In a container it is process 1.
+//! Supervises Envoy from its start to its end. In a container this is process 1.
 //!
-//! **Signals.** The first SIGINT or SIGTERM drains, the second ends Envoy at once. SIGHUP replaces Envoy
-//! where hot restarts are on; SIGUSR1, and SIGHUP otherwise, are passed on.
+//! # Signals
 //!
-//! **Drain.** 1. Envoy's `/ready` says 503, every answer tells its client to go elsewhere, and the module is
-//! told. 2. For the delay nothing else changes: new connections are served, because a load balancer or
-//! Kubernetes hears of the end about now. 3. Requests under way, WebSockets included, may finish, for the
-//! time at most. 4. Envoy gets SIGTERM.
+//! The first SIGINT or SIGTERM drains, the second ends Envoy at once. SIGHUP replaces Envoy if hot restarts
+//! are on. SIGUSR1, and SIGHUP without hot restarts, are passed on to Envoy.
 //!
-//! **Nothing is restarted**: if Envoy ends, so do we, with its exit code. Whoever started us decides what
-//! then.
+//! # Drain
+//!
+//! 1. Envoy's `/ready` answers 503, every response asks its client to reconnect elsewhere, and the module
+//!    stops to acknowledge pushes.
+//! 2. During `--drain-delay` nothing else changes. New connections are served, because load balancers and
+//!    Kubernetes need that time to learn of the drain.
+//! 3. Requests under way, WebSockets included, may finish within `--drain-time`.
+//! 4. Envoy gets SIGTERM.
+//!
+//! Envoy is never restarted: when it ends, this process ends with its exit code, and its own supervisor
+//! decides.
 
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
@@ -106,7 +112,7 @@ impl Supervisor {
                 return Ok(Started::Ready(ready));
             }
             if let Some(admin) = self.serving.admin() {
-                waiting.tell(admin).await;
+                waiting.report(admin).await;
             }
         }
     }
@@ -186,11 +192,11 @@ impl Supervisor {
             // Nobody is served by it yet.
             next.send(Signal::KILL);
         }
-        let told = self.serving.begin_drain().await;
-        if !told {
+        let draining = self.serving.begin_drain().await;
+        if !draining {
             note("Envoy's admin pages do not answer, so that it cannot be drained");
         }
-        if told && !drain.total().is_zero() {
+        if draining && !drain.total().is_zero() {
             note(&format!(
                 "draining: new requests are served for {} s, and may take {} s more at most; once more to end at once",
                 drain.delay.as_secs(),
@@ -230,7 +236,7 @@ impl Supervisor {
                 Event::Ended(status) => {
                     if let Some(mut old) = self.predecessor.take() {
                         // It is killed if it has not ended by then.
-                        let _ended = timeout_at(deadline, old.ended()).await;
+                        let _ = timeout_at(deadline, old.ended()).await;
                     }
                     return exit_code(status);
                 }

@@ -29,7 +29,7 @@ impl Waiting {
     }
 
     /// Says what is waited for, if it is time to.
-    pub(super) async fn tell(&mut self, admin: &Admin) {
+    pub(super) async fn report(&mut self, admin: &Admin) {
         let Some(waited) = self.due(Instant::now()) else { return };
         let status = admin.get("/sandgate/status").await.ok().and_then(|answer| answer.json());
         note(&words(waited, status.as_ref()));
@@ -93,8 +93,8 @@ mod tests {
     fn it_is_said_after_a_few_seconds_and_then_each_minute() {
         let mut waiting = Waiting::new();
         let start = waiting.since;
-        let said = (0..=200).filter(|second| waiting.due(start + Duration::from_secs(*second)).is_some());
-        assert_eq!(said.collect::<Vec<_>>(), [3, 63, 123, 183]);
+        let reported = (0..=200).filter(|second| waiting.due(start + Duration::from_secs(*second)).is_some());
+        assert_eq!(reported.collect::<Vec<_>>(), [3, 63, 123, 183]);
     }
 
     #[test]

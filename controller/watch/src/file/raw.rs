@@ -1,5 +1,7 @@
-//! The routes file as it is written. One set of types is both what the parsers read and what the published schema
-//! describes, so the two cannot disagree about a key.
+//! The routes file as it is written. One set of types is both what the parsers read and what the published
+//! schema describes, so the two cannot disagree about a key.
+//!
+//! The docs of the keys are the schema's descriptions, line breaks included.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,16 +17,16 @@ use super::error::Place;
 
 /// The JSON schema of a routes file, as published beside Envoy's config.
 ///
-/// The parser alone checks what a schema cannot say well: ids and `namespace`/`name` pairs are unique in a file, an
-/// `id` that is left out must still be valid when it is made, an `owner` is measured in bytes, and an `ip` is that of
-/// one machine.
+/// The parser alone checks what a schema cannot say well: ids and `namespace`/`name` pairs are unique in a
+/// file, an `id` that is left out must still be valid when it is made, an `owner` is measured in bytes, and an
+/// `ip` is that of one machine.
 pub fn routes_file_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     generator.into_root_schema_for::<RawFile<String>>().to_value()
 }
 
-/// A text of the file, with its place if `Self` has one. Reading places takes much longer, so a file is first read as
-/// `String`, and as `Spanned<String>` only to say where something is wrong.
+/// A text of the file, with its place if `Self` has one. Reading places takes much longer, so a file is first
+/// read as `String`, and as `Spanned<String>` only to say where something is wrong.
 pub(super) trait Text: DeserializeOwned {
     fn placed(self) -> (String, Option<Place>);
 }
@@ -128,7 +130,8 @@ fn not_null<'de, D: Deserializer<'de>, T: Text>(deserializer: D) -> Result<Optio
     T::deserialize(deserializer).map(Some)
 }
 
-/// A boolean that every other reader of the file takes for one. The YAML library alone would also take the text "true".
+/// A boolean that every other reader of the file takes for one. The YAML library alone would also take the
+/// text "true".
 fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     struct Boolean;
     impl Visitor<'_> for Boolean {
@@ -143,8 +146,8 @@ fn boolean<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error>
     deserializer.deserialize_any(Boolean)
 }
 
-/// The list of routes. Each is checked as soon as it is read, so that a large file is never in memory as text and as
-/// routes at once.
+/// The list of routes. Each is checked as soon as it is read, so that a large file is never in memory both as
+/// raw and as checked routes.
 pub(super) struct Routes<T, const MAX: usize> {
     /// The routes up to the first mistake.
     pub(super) observations: Vec<Observation>,

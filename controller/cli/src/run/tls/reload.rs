@@ -1,4 +1,4 @@
-//! Looks at the PEM files while Envoy runs, and tells it when they have changed and are good.
+//! Polls the PEM files while Envoy runs, and makes Envoy read them when they have changed and are good.
 
 use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
@@ -14,28 +14,28 @@ use super::{CLIENT_CA, SECTION, bell, files, name};
 use crate::config::Tls;
 use crate::terminal::note;
 
-/// How often files are looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the files are checked.
+const POLL: Duration = Duration::from_secs(1);
 
 /// Device, inode, length, times of change: of each file, as far as it is there.
 type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
-/// Reads the files of a secret; a line for a person.
+/// Reads the files of a secret. Both results are lines for the operator.
 type Check = Box<dyn Fn() -> Result<String, String> + Send>;
 
-/// Looks for as long as it lives.
+/// Checks the files until it is dropped.
 pub(in crate::run) struct Reload(JoinHandle<()>);
 
 impl Reload {
-    /// Begins to look at the files of the section, whose secrets are in this folder. They count as seen as
-    /// they are now: call it before Envoy reads them.
+    /// Starts to check the files of the section, whose secrets are in this folder. Call it before Envoy reads
+    /// them: only changes after this call are reported.
     pub(in crate::run) fn start(tls: &Tls, folder: &Path) -> Self {
         let mut secrets = secrets(tls, folder);
-        let mut ticks = interval(LOOK);
+        let mut ticks = interval(POLL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self(tokio::spawn(async move {
             loop {
                 ticks.tick().await;
-                for word in secrets.iter_mut().filter_map(Secret::look) {
+                for word in secrets.iter_mut().filter_map(Secret::poll) {
                     note(&word);
                 }
             }
@@ -101,9 +101,9 @@ impl Secret {
         Self { files, bell, check, seen, doubt: None }
     }
 
-    /// Looks whether the files have changed. What there is to say of it.
-    pub(super) fn look(&mut self) -> Option<String> {
-        // Taken before the files are read: a change in between is seen by the next look.
+    /// Checks whether the files have changed. Returns a line for the operator.
+    pub(super) fn poll(&mut self) -> Option<String> {
+        // Taken before the files are read, so that the next poll sees a change in between.
         let now = signature(&self.files);
         if now == self.seen {
             let reason = self.doubt.take()?;
@@ -113,7 +113,7 @@ impl Secret {
             Ok(word) => {
                 self.doubt = None;
                 if let Err(error) = ring(&self.bell) {
-                    // Not seen: tried again at the next look.
+                    // The signature stays, so the next poll tries again.
                     return Some(format!("warning: cannot write to {}: {error}", self.bell.display()));
                 }
                 self.seen = now;

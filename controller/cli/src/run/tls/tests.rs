@@ -174,23 +174,23 @@ fn a_change_rings_once_it_is_good_and_only_for_its_own_secret() {
     write_secrets(&place, &tls).unwrap();
     let mut watched = secrets(&tls, &place);
     let rung = |name: &str| fs::remove_file(place.join(name).join("changed")).is_ok();
-    assert!(watched.iter_mut().all(|secret| secret.look().is_none()));
+    assert!(watched.iter_mut().all(|secret| secret.poll().is_none()));
 
     // The certificate first, and the key some time after it.
     folder.pair("new", "a.example", (2020, 2990));
     fs::rename(folder.path("new.crt"), folder.path("a.crt")).unwrap();
-    assert_eq!((watched[0].look(), rung("certificate-0")), (None, false));
-    let word = watched[0].look().expect("still wrong");
+    assert_eq!((watched[0].poll(), rung("certificate-0")), (None, false));
+    let word = watched[0].poll().expect("still wrong");
     assert!(word.contains("the last good certificate stays") && word.contains("not the key of"), "{word}");
-    assert_eq!(watched[0].look(), None, "told once");
+    assert_eq!(watched[0].poll(), None, "told once");
     // Overwritten in place: the file is the same, its content is not.
     fs::write(folder.path("a.key"), fs::read(folder.path("new.key")).unwrap()).unwrap();
-    let word = watched[0].look().expect("good now");
+    let word = watched[0].poll().expect("good now");
     assert!(word.contains("a.crt: for a.example, until 2990-01-01"), "{word}");
     assert!(rung("certificate-0") && !rung("certificate-1"));
-    assert_eq!((watched[0].look(), watched[1].look(), rung("certificate-0")), (None, None, false));
+    assert_eq!((watched[0].poll(), watched[1].poll(), rung("certificate-0")), (None, None, false));
 
     fs::remove_file(folder.path("b.crt")).unwrap();
-    assert_eq!((watched[1].look(), rung("certificate-1")), (None, false));
-    assert!(watched[1].look().expect("still gone").contains("b.crt: No such file"));
+    assert_eq!((watched[1].poll(), rung("certificate-1")), (None, false));
+    assert!(watched[1].poll().expect("still gone").contains("b.crt: No such file"));
 }
