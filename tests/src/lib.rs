@@ -23,6 +23,7 @@ pub mod locations;
 pub mod netns;
 mod planes;
 mod port;
+pub mod root;
 mod sandbox;
 pub mod soak;
 mod tls;

@@ -1,19 +1,20 @@
-//! Networks of network namespaces, with lines between them that delay, lose, repeat and reorder packets, and that can be cut.
+//! Networks of network namespaces, with lines between them that delay, lose, repeat and reorder packets, and
+//! that can be cut.
 //!
-//! Every place of a [`Network`] is a namespace with a loopback device and one line, on which it has the address
-//! [`Namespace::ip`]. The line is a VXLAN device: its frames go as UDP packets to the [`relay`], a thread of ours that passes
-//! them on to the others as the line's [`Conditions`] say. TCP above it is the kernel's own, with its own patience. It is
-//! what netem does, and is done here because many kernels are built without netem.
+//! Every place of a [`Network`] is a namespace with a loopback device and one line, on which it has the
+//! address [`Namespace::ip`]. The line is a VXLAN device: its frames go as UDP packets to the [`relay`], a
+//! thread of ours that passes them on to the others as the line's [`Conditions`] say. TCP above it is the
+//! kernel's own, with its own patience. It is what netem does, and is done here because many kernels are
+//! built without netem.
 //!
-//! Namespaces have names of this process, and go with the network, also when a scenario fails. What a killed process
-//! left behind is removed by the next one.
+//! Namespaces have names of this process, and go with the network, also when a scenario fails. What a killed
+//! process left behind is removed by the next one.
 
 mod checksum;
 mod inside;
 mod relay;
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::process::Command;
@@ -63,8 +64,9 @@ impl std::ops::Deref for Namespace {
     }
 }
 
-/// Why there can be no network here.
-#[derive(Debug)]
+/// This process may not make network namespaces. Trying again does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("no right to make network namespaces: {0}")]
 pub struct NotPermitted(String);
 
 impl Network {
@@ -74,7 +76,8 @@ impl Network {
     /// When this process may not make namespaces: it needs root, or `CAP_NET_ADMIN` and `CAP_SYS_ADMIN`.
     ///
     /// # Panics
-    /// When it may and something else is wrong: `ip` of iproute2 is missing, or the kernel has no VXLAN or veth.
+    /// When it may and something else is wrong: `ip` of iproute2 is missing, or the kernel has no VXLAN or
+    /// veth.
     pub fn new(places: u8, seed: u64) -> Result<Self, NotPermitted> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         sweep();
@@ -112,19 +115,9 @@ impl Network {
         Ok(Self { places: all, relay, _names: names })
     }
 
-    /// The same, or nothing where it is not permitted: then whoever runs the tests is told, whatever is captured.
+    /// The same. Without root it fails in CI and is skipped elsewhere: see [`root`](crate::root).
     pub fn or_skip(scenario: &str, places: u8, seed: u64) -> Option<Self> {
-        match Self::new(places, seed) {
-            Ok(network) => Some(network),
-            Err(NotPermitted(reason)) => {
-                let mut terminal = std::io::stderr().lock();
-                let _unheard = writeln!(
-                    terminal,
-                    "\nSKIPPED {scenario}: it needs the right to make network namespaces (run it as root): {reason}"
-                );
-                None
-            }
-        }
+        crate::root::or_skip(scenario, Self::new(places, seed))
     }
 
     /// One of its places, from 0.

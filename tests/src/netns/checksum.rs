@@ -1,5 +1,5 @@
-//! The checksum of a TCP segment in an Ethernet frame. The kernel leaves it to the hardware, and there is none here: the relay
-//! writes it before it passes a frame on.
+//! The checksum of a TCP segment in an Ethernet frame. The kernel leaves it to the hardware, and there is
+//! none here: the relay writes it before it passes a frame on.
 
 const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];

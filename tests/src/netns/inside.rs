@@ -11,7 +11,8 @@ use super::thread_in;
 
 type Job = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
 
-/// A thread in a namespace. Sockets opened and processes started by its work are there. Dropping it ends its work.
+/// A thread in a namespace. Sockets opened and processes started by its work are there. Dropping it ends its
+/// work.
 pub struct Inside {
     jobs: Option<UnboundedSender<Job>>,
     thread: Option<JoinHandle<()>>,

@@ -1,4 +1,5 @@
-//! The switch between the places: takes each frame that a place sends, and passes it on late, twice, out of turn or not at all.
+//! The switch between the places: takes each frame that a place sends, and passes it on late, twice, out of
+//! turn or not at all.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -164,7 +165,8 @@ impl Switch {
         let _gone = self.socket.send_to(&packet, self.wire);
     }
 
-    /// To whom it is addressed, or to all others: the last byte of a place's hardware address is the number of its line.
+    /// To whom it is addressed, or to all others: the last byte of a place's hardware address is the number
+    /// of its line.
     fn take(&mut self, packet: &[u8]) {
         let lines = self.shared.lines.lock().expect("no holder panics").clone();
         let (Some(&from), Some(&[first, .., last])) =
