@@ -18,7 +18,7 @@ export SANDGATE_MODULE_FAILPOINTS := $(BUILT)/failpoints/libsandgate.so
 REMAP = --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/sandgate
 SHIPPED = RUSTFLAGS="$${RUSTFLAGS:-} $(REMAP)" cargo build --profile module --locked $(addprefix -p ,$(shell envoy/image/build --crates))
 
-FUZZ_SECONDS ?= 10
+FUZZ_SECONDS ?= 6
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,7 +47,7 @@ module: ## The module as shipped (and the command beside it)
 
 test: deps apiserver-ahead lint failpoints module ## Everything CI checks, the image too
 	$(call with-envoy,cargo test --workspace --locked)
-	filter/request/fuzz/run $(FUZZ_SECONDS)
+	tests/fuzz/run $(FUZZ_SECONDS)
 	$(MAKE) test-image
 
 image: module ## The images as OCI archives, without a container daemon; the same inputs give the same digests
@@ -84,8 +84,8 @@ endef
 
 lint: ## Formatting and clippy, warnings denied
 	cargo fmt --all --check
-	cargo fmt --manifest-path filter/request/fuzz/Cargo.toml --check
-	cargo metadata --manifest-path filter/request/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
+	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+	cargo metadata --manifest-path tests/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 envoy: ## Install the pinned Envoy into the cache and say where it is
@@ -144,8 +144,11 @@ deny: ## Licences, sources and banned crates (installs cargo-deny)
 	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny check bans licenses sources
 
+fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long look)
+	tests/fuzz/run $(FUZZ_SECONDS)
+
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny clean
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean
 .NOTPARALLEL:

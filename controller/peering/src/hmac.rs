@@ -82,6 +82,12 @@ impl HmacKey {
         let mac = hex(mac.as_ref());
         Ok(format!("{SCHEME} key={}, time={unix}, nonce={nonce}, body={body}, mac={mac}", self.id))
     }
+
+    /// Whether `header` is a signature of this request by this key, whenever it was made and however often it was used.
+    pub fn verifies(&self, header: &[u8], method: &str, path: &str, body: &[u8]) -> bool {
+        let proof = Claim::parse(header).and_then(|claim| claim.verify(std::slice::from_ref(self), method, path));
+        proof.is_some_and(|proof| proof.covers(body))
+    }
 }
 
 fn text(id: &str, method: &str, path: &str, unix: u64, nonce: &str, body: &str) -> String {

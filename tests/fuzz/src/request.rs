@@ -1,5 +1,4 @@
-//! What the fuzz targets share: a request made of fuzzed bytes, and what must hold for every request.
-#![forbid(unsafe_code)]
+//! A request made of fuzzed bytes, and what must hold for every request.
 
 use sandgate_request::{
     Address, FilterConfig, Form, Headers, Part, Recognition, concluded, explain, recognise,

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use sandgate_fuzz::{Request, checked};
 use sandgate_request::FilterConfig;
-use sandgate_request_fuzz::{Request, checked};
 
 fuzz_target!(|data: &[u8]| match FilterConfig::parse(data) {
     Ok(config) => {

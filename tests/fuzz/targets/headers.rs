@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use sandgate_fuzz::{Request, checked, config};
 use sandgate_request::{FilterConfig, Form, Headers, Media, Recognition, preferred_media};
-use sandgate_request_fuzz::{Request, checked, config};
 
 static CONFIGS: LazyLock<[FilterConfig; 3]> = LazyLock::new(|| {
     [

@@ -1,12 +1,12 @@
-//! `{port}-{id}.{domain}` and `{id}-{port}.{domain}`, with and without configured domains. Case, port and a trailing dot
-//! must make no difference.
+//! `{port}-{id}.{domain}` and `{id}-{port}.{domain}`, with and without configured domains. Case, port and a
+//! trailing dot must make no difference.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use sandgate_fuzz::{Request, checked, config};
 use sandgate_request::{FilterConfig, Form, Recognition};
-use sandgate_request_fuzz::{Request, checked, config};
 
 static ANY: LazyLock<FilterConfig> = LazyLock::new(|| config(""));
 static OWN: LazyLock<FilterConfig> =

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use sandgate_fuzz::{Request, checked, config, expected, port, summary};
 use sandgate_request::{FilterConfig, Form, Part};
-use sandgate_request_fuzz::{Request, checked, config, expected, port, summary};
 
 static CONFIG: LazyLock<FilterConfig> =
     LazyLock::new(|| config(r#"{"dialects":{"opensandbox":{"enabled":false}}}"#));

@@ -1,11 +1,12 @@
-//! Replies: JSON stays JSON, a page keeps its tags whatever the request holds, escaped text is inert and reads the same.
+//! Replies: JSON stays JSON, a page keeps its tags whatever the request holds, escaped text is inert and
+//! reads the same.
 #![no_main]
 
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use sandgate_fuzz::{Request, checked, config};
 use sandgate_request::{Escaped, FilterConfig, Media, Recognition, Refusal, reply};
-use sandgate_request_fuzz::{Request, checked, config};
 
 static CONFIG: LazyLock<FilterConfig> = LazyLock::new(|| config(""));
 
