@@ -4,7 +4,7 @@ use sandgate_routes::{Limits, Observation, Outcome, RouteTable};
 
 /// Applies observations to an empty table. None may be refused as invalid: a source checks what it reads.
 pub fn assert_valid(observations: impl IntoIterator<Item = Observation>) {
-    let (mut writer, _reader) = RouteTable::new(Limits::default());
+    let (writer, _reader) = RouteTable::new(Limits::default());
     for observation in observations {
         let shown = format!("{observation:?}");
         let outcome = writer.apply(observation);
