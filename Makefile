@@ -45,7 +45,7 @@ module: ## The module as shipped (and the command beside it)
 	$(SHIPPED)
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
 
-test: deps apiserver-ahead lint failpoints module ## Everything CI checks, the image too
+test: deps build-ahead lint rustdoc failpoints module deny ## Everything CI checks, the image too
 	$(call with-envoy,cargo test --workspace --locked)
 	tests/fuzz/run $(FUZZ_SECONDS)
 	$(MAKE) test-image
@@ -88,17 +88,20 @@ lint: ## Formatting and clippy, warnings denied
 	cargo metadata --manifest-path tests/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+rustdoc: ## The docs of every crate, private items too: a link that leads nowhere fails
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --document-private-items
+
 envoy: ## Install the pinned Envoy into the cache and say where it is
 	@cargo run --quiet --locked -p sandgate -- envoy
 
 apiserver: ## Build the API server of the scenarios into the cache and say where it is
 	@tests/apiserver/build
 
-# Begins to build the API server, and then Helm and its like, beside what follows, which often leaves a core idle; who needs them waits
-# for them. A failure is told there, by the build that is then tried again.
-apiserver-ahead:
+# Begins to build cargo-deny, the API server, and Helm and its like beside what follows, which often leaves a core idle. The step
+# that needs one of them waits for it. A failure shows there: the build is then tried again.
+build-ahead:
 	@mkdir -p $(SANDGATE_CACHE)
-	@nice bash -c 'tests/apiserver/build; tests/tools/build' >$(SANDGATE_CACHE)/apiserver-ahead.log 2>&1 </dev/null &
+	@nice bash -c 'tests/apiserver/build; tests/tools/build; .ci/cargo-deny' >$(SANDGATE_CACHE)/build-ahead.log 2>&1 </dev/null &
 
 deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered, Kustomize's base, the schema's parts
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
@@ -140,9 +143,8 @@ bench-build: module
 
 BENCH = SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" SANDGATE_NOOP=$(BUILT)/module/examples/libnoop.so $(BUILT)/release/gateway
 
-deny: ## Licences, sources and banned crates (installs cargo-deny)
-	command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-	cargo deny check bans licenses sources
+deny: ## Licences, sources and banned crates (builds cargo-deny once)
+	"$$(.ci/cargo-deny)" --locked check --hide-inclusion-graph bans licenses sources
 
 fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long look)
 	tests/fuzz/run $(FUZZ_SECONDS)
@@ -150,5 +152,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead
 .NOTPARALLEL:
