@@ -146,11 +146,14 @@ BENCH = SANDGATE_ENVOY="$$($(BUILT)/debug/sandgate envoy)" SANDGATE_NOOP=$(BUILT
 deny: ## Licences, sources and banned crates (builds cargo-deny once)
 	"$$(.ci/cargo-deny)" --locked check --hide-inclusion-graph bans licenses sources
 
+sanitize: ## Before a release: Miri and ThreadSanitizer (the only use of nightly; CONTRIBUTING.md has the last result)
+	.ci/sanitize $(STEPS)
+
 fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long look)
 	tests/fuzz/run $(FUZZ_SECONDS)
 
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize
 .NOTPARALLEL:
