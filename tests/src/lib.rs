@@ -9,6 +9,7 @@
 //! fails the scenario: nothing is skipped in silence.
 #![forbid(unsafe_code)]
 
+pub mod book;
 mod browser;
 mod cli;
 mod client;
