@@ -155,5 +155,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver apiserver-ahead deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize
 .NOTPARALLEL:
