@@ -107,6 +107,18 @@ deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered,
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
 	  the_schema_of_the_values_has what_the_chart_renders_is the_base_is_made_of the_rights_of_an_overlay
 
+MDBOOK := $(SANDGATE_CACHE)/mdbook-0.5.4
+docs: $(MDBOOK)/bin/mdbook ## Build the book (envoy/docs) and check its links
+	@envoy/docs/build $(MDBOOK)/bin/mdbook $(BUILT)/book
+
+# Without optimisation: it is built in a minute and a half of one core, and then takes no second for the book.
+$(MDBOOK)/bin/mdbook:
+	CARGO_TARGET_DIR=$(MDBOOK)/build cargo install --locked --debug --no-default-features --root $(MDBOOK) mdbook@0.5.4
+	@rm -rf $(MDBOOK)/build
+
+docs-reference: ## Write the configuration reference anew from the JSON schemas
+	SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- the_configuration_reference_is
+
 # The module with a header that makes it panic: for one scenario, never shipped. Both builds have one file
 # name, so this one is copied away before the other is built.
 failpoints:
@@ -155,5 +167,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

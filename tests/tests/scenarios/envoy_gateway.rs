@@ -11,6 +11,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
+use sandgate_tests::book::Page;
 use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{DEADLINE, eventually, locations};
 use serde_json::{Value, json};
@@ -122,6 +123,16 @@ async fn every_object_of_the_recipe_is_accepted_by_the_real_definitions() {
     let misspelt = &objects(&proxy.replace("dynamicModules:", "dynamicModule:"))[0];
     let refused = api.dry_run(misspelt).await.expect_err("a misspelt field is refused");
     assert!(refused.contains("dynamicModule"), "{refused}");
+    // The image volume of `envoy/docs/envoy-gateway.md`, in the place of the recipe's image.
+    let page = Page::read("envoy/docs/envoy-gateway.md").blocks();
+    let volume = page.iter().find(|block| block.is("yaml", "test")).expect("the image volume");
+    let mut with_volume = objects(&proxy).swap_remove(0);
+    for (part, keys) in objects(&volume.text)[0].as_object().expect("a mapping") {
+        for (key, value) in keys.as_object().expect("a mapping") {
+            with_volume["spec"]["provider"]["kubernetes"]["envoyDeployment"][part][key] = value.clone();
+        }
+    }
+    assert_eq!(api.dry_run(&with_volume).await, Ok(()), "{}", volume.place);
     let remote = &objects(&proxy.replace("type: Local", "type: Remote"))[0];
     let refused = api.dry_run(remote).await.expect_err("a source that is not there is refused");
     assert!(refused.contains("Remote"), "{refused}");

@@ -3,22 +3,17 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use sandgate_tests::{Gateway, Pair, Request, locations};
+use sandgate_tests::book::Page;
+use sandgate_tests::{Gateway, Pair, Request};
 use serde_json::Value;
 
 use super::rotation::{Secret, eventually_true};
 use super::{DOMAIN, HOST, Site, demo};
 
-/// The YAML blocks of a section of the page.
-fn blocks(section: &str) -> Vec<String> {
-    let page = fs::read_to_string(locations::repository().join("envoy/docs/tls.md")).expect("read the page");
-    let section = page.split_once(&format!("## {section}\n")).expect("a section").1;
-    let section = section.split("\n## ").next().expect("a section");
-    section
-        .split("```yaml\n")
-        .skip(1)
-        .map(|block| block.split("```").next().expect("a block").to_owned())
-        .collect()
+/// The YAML blocks of the page that this test runs.
+fn blocks() -> Vec<String> {
+    let blocks = Page::read("envoy/docs/tls.md").blocks().into_iter();
+    blocks.filter(|block| block.is("yaml", "test")).map(|block| block.text).collect()
 }
 
 #[tokio::test]
@@ -31,7 +26,7 @@ async fn the_bootstrap_of_the_page_speaks_tls_and_follows_a_mounted_secret() {
         symlink(format!("..data/{name}"), mounted.join(name)).expect("link the file");
     }
     let here = |text: &str| text.replace("/etc/sandgate", &site.file("").display().to_string());
-    let [bootstrap, sds] = blocks("In a bootstrap of your own").try_into().expect("two blocks");
+    let [bootstrap, sds] = blocks().try_into().expect("two blocks");
     fs::create_dir(site.file("sds")).expect("create a folder");
     fs::write(site.file("sds/door.yaml"), here(&sds)).expect("write");
     let added: Value = serde_saphyr::from_str(&here(&bootstrap)).expect("YAML");
