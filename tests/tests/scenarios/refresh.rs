@@ -4,6 +4,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
+use sandgate_tests::book::Page;
 use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Cli, Client, Gateway, Request, SECRET, refresh_request};
 use serde_json::{Value, json};
@@ -178,13 +179,12 @@ async fn a_token_for_our_audience_of_an_account_that_may_push_is_believed_and_no
 }
 
 #[tokio::test]
-async fn the_curl_lines_of_the_readme_push() {
+async fn the_curl_lines_of_the_book_push() {
     let gateway = keyed_gateway().await;
-    let readme =
-        fs::read_to_string(sandgate_tests::locations::repository().join("README.md")).expect("a README");
-    let block = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let lines = block.into_iter().find(|block| block.contains("/refresh")).expect("lines that push");
+    let blocks = Page::read("envoy/docs/push-protocol.md").blocks();
+    let lines = blocks.iter().find(|block| block.is("sh", "test")).expect("lines that push");
     let lines = lines
+        .text
         .replace("127.0.0.1:7789", &gateway.refresh_address().await.to_string())
         .replace("push.key", &path(&gateway.folder().join("key")))
         .replace("10.244.1.7", "127.0.0.1");

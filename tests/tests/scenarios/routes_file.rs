@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use sandgate_tests::{ConfigMap, Gateway, SECRET, Sandbox, locations, replace_by_rename, route, routes};
+use sandgate_tests::book::{Page, pages};
+use sandgate_tests::{ConfigMap, Gateway, SECRET, Sandbox, replace_by_rename, route, routes};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -198,20 +199,16 @@ async fn a_file_of_twenty_thousand_routes_is_served_and_followed() {
 }
 
 #[tokio::test]
-async fn the_routes_files_in_the_readme_load() {
-    let readme = fs::read_to_string(locations::repository().join("README.md")).expect("a README");
-    let blocks: Vec<&str> = readme
-        .split("```yaml\n")
-        .skip(1)
-        .filter_map(|rest| rest.split("```").next())
-        .filter(|block| block.starts_with("routes:"))
-        .collect();
-    assert!(blocks.len() >= 2, "the README shows a short and a full routes file");
-    let gateway = Gateway::serving(blocks[0]).await;
-    for (load, block) in (2_u64..).zip(&blocks[1..]) {
-        replace_by_rename(&gateway.routes_file(), block);
+async fn the_routes_files_in_the_book_load() {
+    let blocks: Vec<_> =
+        pages().iter().flat_map(Page::blocks).filter(|block| block.is("yaml", "routes")).collect();
+    assert!(blocks.len() >= 2, "the book shows a short and a full routes file");
+    let gateway = Gateway::serving("routes: []").await;
+    for (load, block) in (2_u64..).zip(&blocks) {
+        // Two pages may show the same file, and the same content is not loaded twice in a row.
+        replace_by_rename(&gateway.routes_file(), &format!("{}# {load}\n", block.text));
         gateway.generation(load).await;
-        assert_eq!(gateway.status().await["routes"]["total"], 1, "{block}");
+        assert_eq!(gateway.status().await["routes"]["total"], 1, "{}", block.place);
     }
 }
 
