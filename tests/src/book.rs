@@ -1,7 +1,7 @@
-//! The book (`envoy/docs`) and the README files, as the tests read them: pages, fenced blocks, headings and links.
+//! The book (`envoy/docs`) and the README files, as the tests read them: pages, blocks, headings, links.
 //!
-//! The info string of a fenced block is its language and, after commas, how the block is checked: `yaml,config`,
-//! `sh,run`, `yaml,routes,file=routes.yaml`. The scenario module `book` says what each mark means.
+//! The info string of a fenced block is its language and, after commas, how the block is checked:
+//! `yaml,config`, `sh,run`, `yaml,routes,file=routes.yaml`. The scenarios of `book` say what the marks mean.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,6 +9,7 @@ mod admin;
 mod answers;
 mod apiserver;
 mod auth;
+mod book;
 mod browser;
 mod check;
 mod churn;
