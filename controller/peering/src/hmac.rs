@@ -85,7 +85,8 @@ impl HmacKey {
 
     /// Whether `header` is a signature of this request by this key, whenever it was made and however often it was used.
     pub fn verifies(&self, header: &[u8], method: &str, path: &str, body: &[u8]) -> bool {
-        let proof = Claim::parse(header).and_then(|claim| claim.verify(std::slice::from_ref(self), method, path));
+        let proof =
+            Claim::parse(header).and_then(|claim| claim.verify(std::slice::from_ref(self), method, path));
         proof.is_some_and(|proof| proof.covers(body))
     }
 }

@@ -53,8 +53,8 @@ pub use hmac::{HmacKey, RandomError};
 pub use message::{MessageError, RouteMessage};
 #[cfg(feature = "receive")]
 pub use receive::{
-    HmacSettings, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshSettingsError,
-    RefreshStatus, RefreshStatusReader, TlsFiles, TokenReviewSettings,
+    HmacSettings, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshStatus,
+    RefreshStatusReader, TlsFiles, TokenReviewSettings,
 };
 #[cfg(feature = "send")]
 pub use send::{

@@ -42,9 +42,7 @@ mod tls;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use settings::{
-    HmacSettings, Pushed, RawRefresh, RefreshSettings, RefreshSettingsError, TlsFiles, TokenReviewSettings,
-};
+pub use settings::{HmacSettings, Pushed, RawRefresh, RefreshSettings, TlsFiles, TokenReviewSettings};
 pub use status::{RefreshDrain, RefreshStatus, RefreshStatusReader};
 
 use auth::Auth;

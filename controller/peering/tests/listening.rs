@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandgate_peering::{Pushed, RawRefresh, Receiver, RefreshSettingsError, RefreshStatusReader};
+use sandgate_peering::{Pushed, RawRefresh, Receiver, RefreshStatusReader};
 use sandgate_routes::{AddressPolicy, Clash, Limits, RouteTable, TokenKind};
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ async fn where_the_receiver_listens_is_told_without_allocating_and_as_the_status
     let raw = json!({ "address": "127.0.0.1", "port": 0, "provider": "openkruise", "insecure": true });
     let raw: RawRefresh = serde_json::from_value(raw).unwrap();
     let pushed = |provider: Option<String>| {
-        Ok::<_, RefreshSettingsError>(Pushed {
+        Ok(Pushed {
             provider: provider.unwrap(),
             clash: Clash::Rank,
             ip_is_claimed: false,

@@ -28,7 +28,8 @@
 //! # Consistency
 //! For one object, the versions that one reader sees never go back, unless the watch undoes a push. This also
 //! holds across a change of its ID: the old ID is removed before the new one is inserted. For a moment
-//! neither is found, and never both. A reader that acts on a missing object uses [`RouteReader::settled`].
+//! neither is found, and never both. A reader that acts on a missing object uses
+//! [`RouteReader::find_consistent`].
 //! Between two objects there is no order.
 
 #![forbid(unsafe_code)]

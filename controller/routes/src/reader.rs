@@ -14,7 +14,7 @@ pub(crate) struct Shared {
     pub(crate) served: ServedMap,
     pub(crate) counters: Counters,
     pub(crate) ready: AtomicBool,
-    /// Odd while an object is between two IDs. See [`RouteReader::settled`].
+    /// Odd while an object is between two IDs. See [`RouteReader::find_consistent`].
     moves: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ impl Shared {
     /// one at a time.
     pub(crate) fn begin_move(&self) -> Move<'_> {
         self.moves.fetch_add(1, Ordering::Relaxed);
-        // Pairs with the acquire fence in `settled`: see its step 3.
+        // Pairs with the acquire fence in `find_consistent`: see its step 3.
         fence(Ordering::Release);
         Move(&self.moves)
     }
@@ -34,7 +34,7 @@ pub(crate) struct Move<'a>(&'a AtomicU64);
 
 impl Drop for Move<'_> {
     fn drop(&mut self) {
-        // Pairs with the acquire load in `settled`: see its step 1.
+        // Pairs with the acquire load in `find_consistent`: see its step 1.
         self.0.fetch_add(1, Ordering::Release);
     }
 }
@@ -84,7 +84,10 @@ impl RouteReader {
     ///
     /// # Errors
     /// [`Moving`]: nothing was found, and some object was between two IDs. Try again, at once or later.
-    pub fn settled<R>(&self, look: impl FnOnce(&Pinned<'_>) -> Option<R>) -> Result<Option<R>, Moving> {
+    pub fn find_consistent<R>(
+        &self,
+        look: impl FnOnce(&Pinned<'_>) -> Option<R>,
+    ) -> Result<Option<R>, Moving> {
         let before = self.0.moves.load(Ordering::Acquire);
         if let Some(found) = look(&self.pin()) {
             return Ok(Some(found));

@@ -13,7 +13,8 @@
 //! 6. The feed queues both changes.
 //!
 //! Why no update is lost: a reader that looks between 3 and 4 sees an odd count and tries again
-//! ([`RouteReader::settled`]). A subscriber learns of the old ID's end only after step 4, so it finds the
+//! ([`RouteReader::find_consistent`]). A subscriber learns of the old ID's end only after step 4,
+//! so it finds the
 //! object when it reads the table.
 
 use std::sync::Arc;

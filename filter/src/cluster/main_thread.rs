@@ -236,7 +236,7 @@ impl MainThread {
     /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more. One
     /// that is just getting another ID may be found by neither: it is to be looked for again.
     fn served_now(&self, identity: u64) -> Result<Option<Option<IpAddr>>, Moving> {
-        self.shared.reader().settled(|table| {
+        self.shared.reader().find_consistent(|table| {
             let id = self.shared.usages().id_of(identity)?;
             table.get(&id).filter(|route| route.identity() == identity).map(served_at)
         })

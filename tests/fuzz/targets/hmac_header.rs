@@ -9,7 +9,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use sandgate_watch::HmacKey;
+use sandgate_peering::HmacKey;
 
 static KEY: LazyLock<HmacKey> = LazyLock::new(|| key(b'k'));
 static OTHER: LazyLock<HmacKey> = LazyLock::new(|| key(b'o'));

@@ -1,4 +1,4 @@
-//! A custom resource as each built-in provider reads it: no input panics, equal bytes mean equal things, the
+//! A custom resource as each provider reads it: no input panics, equal bytes mean equal things, the
 //! table accepts what is read, and an error names a path.
 #![no_main]
 
@@ -7,15 +7,27 @@ use std::time::{Duration, SystemTime};
 
 use libfuzzer_sys::fuzz_target;
 use sandgate_fuzz::assert_valid;
-use sandgate_watch::{Provider, ProviderConfig};
+use sandgate_objects::{Provider, ProviderConfig};
+use serde_json::{Value, json};
 
-static PROVIDERS: LazyLock<[Box<dyn Provider>; 3]> =
-    LazyLock::new(|| ["openkruise", "agent-sandbox", "opensandbox"].map(built_in));
+static PROVIDERS: LazyLock<Vec<Box<dyn Provider>>> = LazyLock::new(|| {
+    let generic = json!({
+        "kind": "generic", "name": "fuzz",
+        "resource": { "group": "g.io", "version": "v1", "kind": "Box", "plural": "boxes" },
+        "id": "metadata.labels[\"x/id\"]", "ip": ["status.podIP", "status.pods[0].ip"], "token": "spec.token",
+        "dead-at": "spec.ends", "traffic-auth": { "path": "spec.closed", "equals": "true" },
+        "states": [{ "state": "running", "when": [
+            { "path": "status.conditions[?@.type=='Ready'].status", "equals": "True" }
+        ] }],
+        "default-state": "creating",
+    });
+    let built_in = ["openkruise", "agent-sandbox", "opensandbox"].map(|kind| json!({ "kind": kind }));
+    built_in.into_iter().chain([generic]).map(provider).collect()
+});
 
-fn built_in(kind: &str) -> Box<dyn Provider> {
-    let config: ProviderConfig =
-        serde_json::from_value(serde_json::json!({ "kind": kind })).expect("a config of one key");
-    config.build().expect("a built-in provider")
+fn provider(config: Value) -> Box<dyn Provider> {
+    let config: ProviderConfig = serde_json::from_value(config).expect("a config");
+    config.build().expect("a provider")
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sandgate_watch::{MessageError, RouteMessage};
+use sandgate_peering::{MessageError, RouteMessage};
 
 fuzz_target!(|data: &[u8]| {
     let message = match RouteMessage::parse(data) {

@@ -12,16 +12,6 @@ mod raw;
 
 pub use raw::RawRefresh;
 
-/// Why a `refresh` section was refused. A retry does not help: the config has to change.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct RefreshSettingsError {
-    /// The key, from the top of the gateway's config.
-    pub key: String,
-    /// What was expected, and what was found.
-    pub reason: String,
-}
-
 /// The checked `refresh` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefreshSettings {

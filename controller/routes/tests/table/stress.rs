@@ -130,7 +130,7 @@ fn a_living_object_that_moves_between_ids_is_never_settled_as_gone() {
                     let look = |table: &Pinned<'_>| {
                         order.iter().find_map(|&at: &usize| table.get(&ids[at])).map(|route| route.identity())
                     };
-                    match reader.settled(look) {
+                    match reader.find_consistent(look) {
                         Ok(Some(_)) => found += 1,
                         Ok(None) => panic!("it lives, after {found} looks and {moving} that met a move"),
                         Err(Moving) => moving += 1,
@@ -149,7 +149,11 @@ fn a_living_object_that_moves_between_ids_is_never_settled_as_gone() {
         assert!(looking.join().unwrap() > 0);
     });
     writer.delete(&key("o0"), None);
-    assert_eq!(reader.settled(|table| table.get(&ids[0]).map(|_| ())), Ok(None), "nothing moves any more");
+    assert_eq!(
+        reader.find_consistent(|table| table.get(&ids[0]).map(|_| ())),
+        Ok(None),
+        "nothing moves any more"
+    );
 }
 
 #[test]

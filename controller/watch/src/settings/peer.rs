@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sandgate_peering::{Pushed, RefreshSettings, RefreshSettingsError};
+use sandgate_peering::{Pushed, RefreshSettings};
 use sandgate_routes::{AddressPolicy, Clash, TokenKind};
 
 use super::{KubernetesSettings, SettingsError, wrong};
@@ -17,12 +17,6 @@ pub(super) use sandgate_peering::RawRefresh;
 
 #[cfg(test)]
 mod tests;
-
-impl From<RefreshSettingsError> for SettingsError {
-    fn from(RefreshSettingsError { key, reason }: RefreshSettingsError) -> Self {
-        Self { key, reason }
-    }
-}
 
 /// Checks the `refresh` section.
 pub(super) fn check(

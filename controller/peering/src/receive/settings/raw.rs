@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
+use sandgate_config::{ConfigError, given};
 use sandgate_follow::Access;
 use sandgate_routes::ObjectKey;
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
-use super::{HmacSettings, Pushed, RefreshSettings, RefreshSettingsError, TlsFiles, TokenReviewSettings};
+use super::{HmacSettings, Pushed, RefreshSettings, TlsFiles, TokenReviewSettings};
 
 const MAX_CONNECTIONS: u64 = 65_536;
 /// A week: longer than any sender is silent.
@@ -171,11 +172,11 @@ fn default_window() -> u64 {
     30
 }
 
-fn refused(key: &str, reason: impl Into<String>) -> RefreshSettingsError {
-    RefreshSettingsError { key: format!("refresh.{key}"), reason: reason.into() }
+fn refused(key: &str, reason: impl Into<String>) -> ConfigError {
+    ConfigError::new(format!("refresh.{key}"), reason)
 }
 
-fn path(key: &str, text: String) -> Result<PathBuf, RefreshSettingsError> {
+fn path(key: &str, text: String) -> Result<PathBuf, ConfigError> {
     if text.is_empty() {
         return Err(refused(key, "expected the path of a file, found an empty text"));
     }
@@ -187,16 +188,8 @@ fn word(text: &str, max: usize) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
-/// A key that is present has a value: `null` is none.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(input).map(Some)
-}
-
-fn in_range(key: &str, found: u64, max: u64) -> Result<u64, RefreshSettingsError> {
-    if (1..=max).contains(&found) {
-        return Ok(found);
-    }
-    Err(refused(key, format!("expected a number from 1 to {max}, found {found}")))
+fn in_range(key: &str, found: u64, max: u64) -> Result<u64, ConfigError> {
+    sandgate_config::in_range(&format!("refresh.{key}"), found, max)
 }
 
 impl RawRefresh {
@@ -205,17 +198,17 @@ impl RawRefresh {
     ///
     /// # Errors
     /// A key that is wrong, and what `choose` says.
-    pub fn check<E: From<RefreshSettingsError>>(
+    pub fn check(
         self,
         tombstone_lifetime: Duration,
-        choose: impl FnOnce(Option<String>) -> Result<Pushed, E>,
-    ) -> Result<RefreshSettings, E> {
+        choose: impl FnOnce(Option<String>) -> Result<Pushed, ConfigError>,
+    ) -> Result<RefreshSettings, ConfigError> {
         if self
             .provider
             .as_ref()
             .is_some_and(|name| !word(name, 63) || ObjectKey::new(name, "", "x").is_err())
         {
-            return Err(refused("provider", "expected 1 to 63 letters, digits, `.`, `_` or `-`").into());
+            return Err(refused("provider", "expected 1 to 63 letters, digits, `.`, `_` or `-`"));
         }
         let lease = in_range("lease-seconds", self.lease_seconds, MAX_LEASE_SECONDS)?;
         let confirmation =
@@ -232,23 +225,21 @@ impl RawRefresh {
             hmac: self.hmac.map(|hmac| hmac.check(tombstone_lifetime)).transpose()?,
         };
         match (self.insecure, settings.is_insecure()) {
-            (false, true) => Err(RefreshSettingsError {
-                key: "refresh".to_owned(),
-                reason: "expected one of tls.client-ca, token-review and hmac, or insecure: true".to_owned(),
-            }
-            .into()),
+            (false, true) => Err(ConfigError::new(
+                "refresh",
+                "expected one of tls.client-ca, token-review and hmac, or insecure: true",
+            )),
             (true, false) => Err(refused(
                 "insecure",
                 format!("expected false, because {} is given", settings.methods().join(", ")),
-            )
-            .into()),
+            )),
             _ => Ok(settings),
         }
     }
 }
 
 impl RawTls {
-    fn check(self) -> Result<TlsFiles, RefreshSettingsError> {
+    fn check(self) -> Result<TlsFiles, ConfigError> {
         let names = self.client_names.into_iter().map(|name| {
             ServerName::try_from(name)
                 .map_err(|_| refused("tls.client-names", "expected DNS names or addresses"))
@@ -267,7 +258,7 @@ impl RawTls {
 }
 
 impl RawTokenReview {
-    fn check(self) -> Result<TokenReviewSettings, RefreshSettingsError> {
+    fn check(self) -> Result<TokenReviewSettings, ConfigError> {
         if self.audience.is_empty() {
             return Err(refused("token-review.audience", "expected an audience, found an empty text"));
         }
@@ -295,7 +286,7 @@ impl RawTokenReview {
 }
 
 impl RawHmac {
-    fn check(self, tombstone_lifetime: Duration) -> Result<HmacSettings, RefreshSettingsError> {
+    fn check(self, tombstone_lifetime: Duration) -> Result<HmacSettings, ConfigError> {
         if !(1..=MAX_KEYS).contains(&self.keys.len()) {
             return Err(refused("hmac.keys", format!("expected 1 to {MAX_KEYS} keys")));
         }

@@ -18,8 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::receive::timeouts::Timeouts;
 use crate::{
-    HmacKey, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshSettingsError,
-    RefreshStatus, RefreshStatusReader,
+    HmacKey, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader,
 };
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -70,7 +69,7 @@ pub(crate) fn settings(mut refresh: Value) -> RefreshSettings {
         refresh["port"] = json!(0);
     }
     let raw: RawRefresh = serde_json::from_value(refresh).unwrap();
-    let choose = |named: Option<String>| Ok::<_, RefreshSettingsError>(pushed(&named.unwrap()));
+    let choose = |named: Option<String>| Ok(pushed(&named.unwrap()));
     raw.check(Limits::default().tombstone_lifetime, choose).unwrap()
 }
 
