@@ -12,7 +12,8 @@ use std::marker::PhantomData;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_path_to_error::{Segment, Track};
+pub(crate) use serde_path_to_error::Segment;
+use serde_path_to_error::Track;
 
 use crate::provider::Unreadable;
 
@@ -49,11 +50,11 @@ where
     let mut track = Track::new();
     let decoded =
         serde_path_to_error::Deserializer::new(json, &mut track).deserialize_map(Object(PhantomData));
-    decoded.map_err(|error| Unreadable::new(path(&track.path()), reason(&error)))
+    decoded.map_err(|error| Unreadable::new(path_text(&track.path()), reason(&error)))
 }
 
 /// A path as a JSONPath query of the generic provider's config, without the `$`.
-fn path(path: &serde_path_to_error::Path) -> String {
+pub(crate) fn path_text<'a>(path: impl IntoIterator<Item = &'a Segment>) -> String {
     use fmt::Write as _;
 
     let mut text = String::new();

@@ -257,15 +257,17 @@ impl Provider for Generic {
     }
 }
 
-/// The value of the first path that leads to a text that is not empty.
+/// The value of the first path that leads to a text that is not empty. Every path is followed, so that one
+/// which meets a value of the wrong type is reported whichever path counts.
 fn first<'a, T>(
     paths: &[FieldPath],
     object: &'a Value,
     read: impl Fn(Place<'_>, &'a str) -> Result<Option<T>, Unreadable>,
 ) -> Result<Option<T>, Unreadable> {
-    for path in paths {
+    let found = paths.iter().map(|path| path.find(object)).collect::<Result<Vec<_>, _>>()?;
+    for (path, found) in paths.iter().zip(found) {
         let place = Place::Path(path.as_str());
-        let text = match path.find(object) {
+        let text = match found {
             None => continue,
             Some(Value::String(text)) => text,
             Some(_) => return Err(place.wrong("expected a text")),
@@ -279,7 +281,7 @@ fn first<'a, T>(
 
 impl Condition {
     fn holds(&self, object: &Value) -> Result<bool, Unreadable> {
-        let found = self.path.find(object).filter(|value| value.as_str() != Some(""));
+        let found = self.path.find(object)?.filter(|value| value.as_str() != Some(""));
         let values = match (&self.test, found) {
             (Test::Exists, found) => return Ok(found.is_some()),
             (Test::Absent, found) => return Ok(found.is_none()),

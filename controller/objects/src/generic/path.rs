@@ -2,14 +2,26 @@
 //!
 //! The leading `$` or `$.` may be left out: `status.podIP` and `.status.podIP` are `$.status.podIP`,
 //! and `["a b"].c` is `$["a b"].c`.
+//!
+//! The standard says that a step into a value of another type selects nothing. Here it is an error: a
+//! condition such as `traffic-auth` must not take an object that it does not understand for one that lacks
+//! the field. What is missing or null selects nothing.
+//!
+//! Two limits keep that check complete. A filter reads its element (`@`), not the whole object (`$`). It
+//! calls only the functions of the standard. The segment `..` visits values of every type, so only the
+//! steps after it are checked.
 
 use jsonpath_rust::parser::model::{JpQuery, Segment, Selector};
 use jsonpath_rust::parser::parse_json_path;
 use jsonpath_rust::query::js_path_process;
 use serde_json::Value;
 
+mod steps;
 #[cfg(test)]
 mod tests;
+
+use crate::provider::Unreadable;
+use steps::Steps;
 
 pub(crate) const MAX_PATH: usize = 512;
 
@@ -22,6 +34,7 @@ const EXPECTED: &str = "expected a JSONPath query of at most 512 bytes, as in st
 pub(crate) struct FieldPath {
     text: String,
     query: JpQuery,
+    steps: Steps,
 }
 
 /// Two spellings of one query are equal.
@@ -44,7 +57,7 @@ impl FieldPath {
             return Err(EXPECTED);
         }
         let query = parse_json_path(&format!("{root}{text}")).map_err(|_| EXPECTED)?;
-        Ok(Self { text: text.to_owned(), query })
+        Ok(Self { text: text.to_owned(), steps: Steps::of(&query.segments)?, query })
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -62,8 +75,17 @@ impl FieldPath {
     }
 
     /// The first value that is not null.
-    pub(crate) fn find<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        let found = js_path_process(&self.query, object).ok()?;
-        found.into_iter().map(|node| node.val).find(|value| !value.is_null())
+    ///
+    /// # Errors
+    /// The path meets a value that it cannot step into.
+    pub(crate) fn find<'a>(&self, object: &'a Value) -> Result<Option<&'a Value>, Unreadable> {
+        let found = js_path_process(&self.query, object)
+            .map_err(|_| Unreadable::new(self.as_str(), "the query gives no part of the object"))?;
+        let found = found.into_iter().map(|node| node.val).find(|value| !value.is_null());
+        // A path without branches that found its value has passed only through values that it fits.
+        if found.is_none() || self.steps.have_branches() {
+            self.steps.check(object).map_err(Unreadable::from)?;
+        }
+        Ok(found)
     }
 }

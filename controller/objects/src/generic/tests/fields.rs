@@ -60,17 +60,74 @@ fn paths_lead_through_lists_to_the_first_value_that_matches() {
 }
 
 #[test]
-fn a_path_through_something_else_leads_nowhere_and_another_value_than_a_text_is_unreadable() {
-    let object = up().with(&["spec"], json!({ "text": "x", "list": ["x"], "object": { "a": 1 } }));
-    for path in ["spec.text.a", "spec.text[0]", "spec.object[0]", "spec.list.a", "spec.list[?@.a=='b'].c"] {
-        assert_eq!(ip_at(path, &object), Ok(None), "{path}");
-    }
+fn a_path_through_something_else_is_unreadable() {
+    let object =
+        up().with(&["spec"], json!({ "text": "x", "list": ["x"], "object": { "a": 1, "b c": true } }));
     for (path, error) in [
+        ("spec.text.a", "spec.text: expected an object, found a text"),
+        ("spec.text[0]", "spec.text: expected a list, found a text"),
+        ("spec.text[0:2]", "spec.text: expected a list, found a text"),
+        ("spec.text[*]", "spec.text: expected an object or a list, found a text"),
+        ("spec.text[?@.a=='b']", "spec.text: expected an object or a list, found a text"),
+        ("spec.text['a', 0]", "spec.text: expected an object or a list, found a text"),
+        ("spec.object[0]", "spec.object: expected a list, found an object"),
+        ("spec.object['a', 'b'].c", "spec.object.a: expected an object, found a number"),
+        ("spec.object[\"b c\"].d", "spec.object[\"b c\"]: expected an object, found a boolean"),
+        ("spec.list.a", "spec.list: expected an object, found a list"),
+        ("spec.list[*].a", "spec.list[0]: expected an object, found a text"),
+        ("spec..a.b", "spec.object.a: expected an object, found a number"),
+        ("spec.list[?@.a=='b'].c", "spec.list[0]: expected an object, found a text"),
+        ("spec.list[?@=='y' || !@.a].c", "spec.list[0]: expected an object, found a text"),
+        ("spec.list[?length(@.a)>1 && match(@[0], 'x')].c", "spec.list[0]: expected an object, found a text"),
+        ("spec[?@.a[?@.b].c]", "spec.list: expected an object, found a list"),
         ("spec.object", "spec.object: expected a text"),
         ("spec.object.a", "spec.object.a: expected a text"),
         ("spec.list", "spec.list: expected a text"),
     ] {
         assert_eq!(ip_at(path, &object), Err(error.to_owned()), "{path}");
+    }
+    for path in ["spec.list[?@=='y']", "spec.none.a[0].b", "spec..none", "spec.list[7].a"] {
+        assert_eq!(ip_at(path, &object), Ok(None), "{path}");
+    }
+}
+
+#[test]
+fn an_error_names_a_key_with_any_characters() {
+    for key in ["a", "é", "x.y/z", "it's", "say \"x\"", "\u{1}\n\t", "\u{1f600}", ""] {
+        let object = up().with(&["spec", key], json!(1));
+        for path in ["spec.*.a", "spec[?@.a]"] {
+            let error = ip_at(path, &object).unwrap_err();
+            assert!(error.starts_with("spec"), "{error}");
+            assert!(error.len() > "spec: expected an object, found a number".len(), "{error}");
+        }
+    }
+}
+
+/// `traffic-auth` in particular: taken for absent, such a field would open the sandbox.
+#[test]
+fn a_path_through_something_else_is_unreadable_for_every_key() {
+    let condition = |path: &str| json!({ "path": path, "exists": true });
+    let set = |pointer: &str, value: Value| build(&with(pointer, value)).unwrap();
+    for path in ["spec.auth.on", "spec.auth[0]", "spec.list[?@.name=='auth'].on"] {
+        for provider in [
+            set("/id", json!(path)),
+            set("/ip", json!(["status.ip", path])),
+            set("/token", json!(path)),
+            set("/owner", json!(path)),
+            set("/dead-at", json!(path)),
+            set("/traffic-auth", condition(path)),
+            set("/traffic-auth", json!({ "path": path, "absent": true })),
+            set("/states/0/when/0", condition(path)),
+        ] {
+            for wrong in [json!("on"), json!(true), json!(1)] {
+                let object = up().with(&["spec"], json!({ "auth": wrong, "list": [wrong] }));
+                let error = object.seen_by(&*provider).unwrap_err();
+                assert!(["spec.auth", "spec.list[0]"].contains(&error.path.as_str()), "{path}: {error}");
+            }
+            for nothing in [json!({}), json!({ "auth": null, "list": [null] }), Value::Null] {
+                up().with(&["spec"], nothing).seen_by(&*provider).unwrap();
+            }
+        }
     }
 }
 
