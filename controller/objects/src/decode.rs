@@ -81,7 +81,7 @@ pub(crate) fn is_plain(key: &str) -> bool {
 }
 
 /// The library's message without the value that it quotes.
-pub(crate) fn reason(error: &serde_json::Error) -> String {
+fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let text = text.strip_suffix(&place).unwrap_or(&text);

@@ -1,7 +1,13 @@
 //! A provider by config: any custom resource, with paths to its fields and rules for its state.
 //!
-//! A path is a JSONPath query ([`path`]). An object is decoded as a whole, so it costs memory in proportion
-//! to its size, which the watch's limit of a line bounds. The built-in kinds skip what they do not need.
+//! A path is a JSONPath query ([`path`]). The built-in kinds skip the fields that they do not need. Here an
+//! object is decoded as a whole ([`document`]). Three limits bound what that costs:
+//! - Size: the watch reads no event and no page of a list of more than 16 MiB (`max_line` and `max_page` of
+//!   `sandgate-follow`). A decoded object takes memory in proportion to its bytes, and is dropped before the
+//!   scope's next object is decoded.
+//! - Depth: the parser refuses more than 127 lists and objects inside one another, so neither the parser nor
+//!   a query runs out of stack.
+//! - Keys: a key that occurs twice in one object is refused.
 //!
 //! The config is checked as a whole when it is loaded. A rule that can never apply is refused: it is a
 //! mistake.
@@ -14,19 +20,21 @@ use serde_json::Value;
 
 use crate::BUILT_IN;
 use crate::config::{ProviderError, RawProvider, Strict};
-use crate::decode::{object, reason, tracked};
+use crate::decode::{decode, object, tracked};
 use crate::fields::{Address, Place, id, owner, time, token};
 use crate::kind::{Answers, Id, has_ended, project, served_at};
 use crate::metadata::Metadata;
 use crate::provider::{Projection, Provider, Resource, Unreadable};
 use crate::text::Text;
 
+mod document;
 mod path;
 mod raw;
 
 #[cfg(test)]
 mod tests;
 
+use document::Document;
 use path::FieldPath;
 pub(crate) use raw::{RawCondition, RawPaths, RawResource, RawRule, RawState};
 use raw::{Scalar, Test};
@@ -217,8 +225,7 @@ impl Provider for Generic {
     }
 
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
-        let object: Value =
-            serde_json::from_slice(object).map_err(|error| Unreadable::new("object", reason(&error)))?;
+        let Document(object) = decode(object)?;
         let AnyObject::<Text<'_>> { metadata } = tracked(&object)?;
         let identity = metadata.identity(&self.name)?;
         let claimed = first(&self.id, &object, id)?;

@@ -171,13 +171,42 @@ fn each_test_of_a_field_holds_when_it_should() {
     }
 }
 
-/// No API server sends such an object. The standard leaves open which one counts.
+/// An object with this JSON in its spec.
+fn with_spec(spec: &str) -> String {
+    let metadata = r#"{"name":"a","uid":"u","resourceVersion":"1"}"#;
+    format!(r#"{{"metadata":{metadata},"spec":{spec},"status":{{"up":true,"ip":"10.0.0.1"}}}}"#)
+}
+
 #[test]
-fn the_last_of_a_key_given_twice_counts() {
+fn a_key_given_twice_is_refused() {
     let provider = build(&smallest()).unwrap();
-    let twice =
-        br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"1"},"status":{"up":true,"up":false}}"#;
-    assert_eq!(provider.project(twice, now()).unwrap().observation.state, State::Creating);
+    for (spec, error) in [
+        (r#"{"up":true,"up":false}"#, "spec: duplicate field `up`"),
+        (r#"{"list":[{},{"a":{"b":1,"c":2,"b":1}}]}"#, "spec.list[1].a: duplicate field `b`"),
+        (r#"{"a":1,"\u0061":2}"#, "spec: duplicate field `a`"),
+        (r#"{},"spec":{}"#, "object: duplicate field `spec`"),
+    ] {
+        let found = provider.project(with_spec(spec).as_bytes(), now()).unwrap_err();
+        assert_eq!(found.to_string(), error);
+    }
+    provider.project(with_spec(r#"[{"a":1},{"a":1}]"#).as_bytes(), now()).unwrap();
+}
+
+#[test]
+fn an_object_that_is_too_deep_is_refused() {
+    let provider = build(&with("/owner", json!("$..none"))).unwrap();
+    let nested = |open: &str, close: &str, depth: usize| {
+        let object = with_spec(&format!("{}1{}", open.repeat(depth), close.repeat(depth)));
+        provider.project(object.as_bytes(), now())
+    };
+    for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
+        nested(open, close, 126).unwrap();
+        for depth in [127, 1_000_000] {
+            let error = nested(open, close, depth).unwrap_err();
+            assert!(error.path.starts_with("spec"), "{error}");
+            assert_eq!(error.reason, "not JSON: recursion limit exceeded");
+        }
+    }
 }
 
 #[test]
