@@ -3,37 +3,15 @@
 //! One flat object, so that an error names the key: what belongs to the generic provider only is refused elsewhere.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::marker::PhantomData;
 
+use sandgate_config::{ConfigError, given, given_object, given_objects};
 use sandgate_routes::Clash;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::BUILT_IN;
 use crate::generic::{Generic, RawCondition, RawPaths, RawResource, RawRule, RawState};
 use crate::provider::Provider;
-
-/// Why a provider's config was refused: the key within it and what was expected. Trying again does not help.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {reason}")]
-pub struct ProviderError {
-    /// The key, as in `states[1].when[0].path`.
-    pub key: String,
-    /// What was expected.
-    pub reason: String,
-}
-
-impl ProviderError {
-    pub(crate) fn new(key: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { key: key.into(), reason: reason.into() }
-    }
-}
-
-/// One entry of `kubernetes.providers`, as it is written.
-pub type ProviderConfig = Strict<RawProvider>;
 
 /// One kind of sandbox to watch.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -48,7 +26,7 @@ pub type ProviderConfig = Strict<RawProvider>;
     "if": { "properties": { "kind": { "enum": ["openkruise", "agent-sandbox"] } } },
     "then": { "properties": { "any-address": { "const": false } } } },
 ))]
-pub struct RawProvider {
+pub struct ProviderConfig {
     /// Which provider reads the objects.
     pub(crate) kind: Kind,
     /// The namespaces to watch; all of them where none is named.
@@ -78,9 +56,9 @@ pub struct RawProvider {
     )]
     pub(crate) name: Option<String>,
     /// Generic only: the resource to watch.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     #[schemars(with = "RawResource")]
-    pub(crate) resource: Option<Strict<RawResource>>,
+    pub(crate) resource: Option<RawResource>,
     /// Generic only: what gives the ID; `namespace--name` where that is missing or empty.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
@@ -98,18 +76,18 @@ pub struct RawProvider {
     #[schemars(with = "RawPaths")]
     pub(crate) owner: Option<RawPaths>,
     /// Generic only: when a client must present a traffic JWT.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     #[schemars(with = "RawCondition")]
-    pub(crate) traffic_auth: Option<Strict<RawCondition>>,
+    pub(crate) traffic_auth: Option<RawCondition>,
     /// Generic only: what gives the date-time from which the object is dead.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
     pub(crate) dead_at: Option<RawPaths>,
     /// Generic only: the rules that give the state, of which the first that matches counts. An object that is being
     /// deleted, or past `dead-at`, is dead before any of them; a running one without an address is creating.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_objects")]
     #[schemars(with = "Vec<RawRule>", length(min = 1, max = 64))]
-    pub(crate) states: Option<Vec<Strict<RawRule>>>,
+    pub(crate) states: Option<Vec<RawRule>>,
     /// Generic only: the state where no rule matches.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawState")]
@@ -137,57 +115,56 @@ impl From<RawClash> for Clash {
     }
 }
 
-impl Strict<RawProvider> {
+impl ProviderConfig {
     /// Checks the config and makes the provider. The common keys (`namespaces`, `label-selector`) are for the caller.
     ///
     /// # Errors
     /// The first key that is wrong.
-    pub fn build(self) -> Result<Box<dyn Provider>, ProviderError> {
+    pub fn build(self) -> Result<Box<dyn Provider>, ConfigError> {
         let any_address = self.any_address();
         let provider = self.provider()?;
         if any_address && !provider.address_is_claimed() {
             let reason = "only where owners write the address: opensandbox, or generic with an `ip` outside of `status`";
-            return Err(ProviderError::new("any-address", reason));
+            return Err(ConfigError::new("any-address", reason));
         }
         Ok(provider)
     }
 
     /// Whether addresses that owners write are to be believed without ranges.
     pub fn any_address(&self) -> bool {
-        self.0.any_address.unwrap_or_default()
+        self.any_address.unwrap_or_default()
     }
 
-    fn provider(self) -> Result<Box<dyn Provider>, ProviderError> {
-        let raw = self.0;
-        if raw.kind.0 == GENERIC {
-            return Generic::build(raw).map(|provider| Box::new(provider) as Box<dyn Provider>);
+    fn provider(self) -> Result<Box<dyn Provider>, ConfigError> {
+        if self.kind.0 == GENERIC {
+            return Generic::build(self).map(|provider| Box::new(provider) as Box<dyn Provider>);
         }
         let foreign = [
-            ("name", raw.name.is_some()),
-            ("resource", raw.resource.is_some()),
-            ("id", raw.id.is_some()),
-            ("ip", raw.ip.is_some()),
-            ("token", raw.token.is_some()),
-            ("owner", raw.owner.is_some()),
-            ("traffic-auth", raw.traffic_auth.is_some()),
-            ("dead-at", raw.dead_at.is_some()),
-            ("states", raw.states.is_some()),
-            ("default-state", raw.default_state.is_some()),
+            ("name", self.name.is_some()),
+            ("resource", self.resource.is_some()),
+            ("id", self.id.is_some()),
+            ("ip", self.ip.is_some()),
+            ("token", self.token.is_some()),
+            ("owner", self.owner.is_some()),
+            ("traffic-auth", self.traffic_auth.is_some()),
+            ("dead-at", self.dead_at.is_some()),
+            ("states", self.states.is_some()),
+            ("default-state", self.default_state.is_some()),
         ];
         if let Some((key, _)) = foreign.iter().find(|(_, given)| *given) {
-            return Err(ProviderError::new(
+            return Err(ConfigError::new(
                 *key,
-                format!("only for the kind {GENERIC}, not for {}", raw.kind.0),
+                format!("only for the kind {GENERIC}, not for {}", self.kind.0),
             ));
         }
-        let known = BUILT_IN.iter().find(|(name, _)| *name == raw.kind.0);
-        let clash = raw.clash.unwrap_or_default().into();
-        known.map(|(_, provider)| provider(clash)).ok_or_else(|| ProviderError::new("kind", "unknown"))
+        let known = BUILT_IN.iter().find(|(name, _)| *name == self.kind.0);
+        let clash = self.clash.unwrap_or_default().into();
+        known.map(|(_, provider)| provider(clash)).ok_or_else(|| ConfigError::new("kind", "unknown"))
     }
 
     /// The provider's name, if it has one.
     pub fn name(&self) -> &str {
-        self.0.name.as_deref().unwrap_or(&self.0.kind.0)
+        self.name.as_deref().unwrap_or(&self.kind.0)
     }
 }
 
@@ -221,50 +198,5 @@ impl JsonSchema for Kind {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "enum": kinds().collect::<Vec<_>>() })
-    }
-}
-
-/// A value that is there: null is not the same as leaving the key away.
-pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
-}
-
-/// A struct that is read from an object only. What `derive` makes also takes a list of the fields in order.
-#[derive(Clone, Debug)]
-pub struct Strict<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-            type Value = T;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map))
-            }
-        }
-
-        deserializer.deserialize_map(Object(PhantomData)).map(Self)
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for Strict<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }

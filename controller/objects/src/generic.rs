@@ -14,12 +14,13 @@
 
 use std::time::SystemTime;
 
+use sandgate_config::ConfigError;
 use sandgate_routes::{Clash, State};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::BUILT_IN;
-use crate::config::{ProviderError, RawProvider, Strict};
+use crate::config::ProviderConfig;
 use crate::decode::{decode, object, tracked};
 use crate::fields::{Address, Place, id, owner, time, token};
 use crate::kind::{Answers, Id, has_ended, project, served_at};
@@ -77,17 +78,17 @@ struct AnyObject<S> {
 const FILE: &str = "file";
 
 impl Generic {
-    pub(crate) fn build(raw: RawProvider) -> Result<Self, ProviderError> {
+    pub(crate) fn build(raw: ProviderConfig) -> Result<Self, ConfigError> {
         let name = raw.name.ok_or_else(|| missing("name"))?;
         check_name(&name)?;
-        let Strict(resource) = raw.resource.ok_or_else(|| missing("resource"))?;
+        let resource = raw.resource.ok_or_else(|| missing("resource"))?;
         let resource = check_resource(resource)?;
         let ip = raw.ip.ok_or_else(|| missing("ip"))?;
         let states = raw.states.ok_or_else(|| missing("states"))?;
         let RawState(default_state) = raw.default_state.ok_or_else(|| missing("default-state"))?;
 
         let paths = |paths: Option<RawPaths>| paths.map_or_else(Vec::new, |RawPaths(paths)| paths);
-        let traffic_auth = raw.traffic_auth.map(|Strict(raw)| condition(raw, "traffic-auth")).transpose()?;
+        let traffic_auth = raw.traffic_auth.map(|raw| condition(raw, "traffic-auth")).transpose()?;
         Ok(Self {
             name,
             resource,
@@ -104,11 +105,11 @@ impl Generic {
     }
 }
 
-fn missing(key: &str) -> ProviderError {
-    ProviderError::new(key, "the kind generic needs this key")
+fn missing(key: &str) -> ConfigError {
+    ConfigError::new(key, "the kind generic needs this key")
 }
 
-fn check_name(name: &str) -> Result<(), ProviderError> {
+fn check_name(name: &str) -> Result<(), ConfigError> {
     let label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if !(1..=63).contains(&name.len())
         || !name.bytes().all(label)
@@ -116,15 +117,15 @@ fn check_name(name: &str) -> Result<(), ProviderError> {
         || name.ends_with('-')
     {
         let reason = "expected 1 to 63 of a-z, 0-9 and '-', with no '-' at either end";
-        return Err(ProviderError::new("name", reason));
+        return Err(ConfigError::new("name", reason));
     }
     if name == FILE || BUILT_IN.iter().any(|(known, _)| *known == name) {
-        return Err(ProviderError::new("name", "the name of another source"));
+        return Err(ConfigError::new("name", "the name of another source"));
     }
     Ok(())
 }
 
-fn check_resource(raw: RawResource) -> Result<Resource, ProviderError> {
+fn check_resource(raw: RawResource) -> Result<Resource, ConfigError> {
     for (key, text) in [
         ("resource.group", &raw.group),
         ("resource.version", &raw.version),
@@ -134,7 +135,7 @@ fn check_resource(raw: RawResource) -> Result<Resource, ProviderError> {
         let good =
             |byte: u8| byte.is_ascii_alphanumeric() || (key == "resource.group" && b".-".contains(&byte));
         if !(1..=253).contains(&text.len()) || !text.bytes().all(good) {
-            return Err(ProviderError::new(
+            return Err(ConfigError::new(
                 key,
                 "expected 1 to 253 letters and digits; a group may have '.' and '-'",
             ));
@@ -143,50 +144,47 @@ fn check_resource(raw: RawResource) -> Result<Resource, ProviderError> {
     Ok(Resource { group: raw.group, version: raw.version, kind: raw.kind, plural: raw.plural })
 }
 
-fn condition(raw: RawCondition, key: &str) -> Result<Condition, ProviderError> {
+fn condition(raw: RawCondition, key: &str) -> Result<Condition, ConfigError> {
     let path = raw.path.0.clone();
     let mut tests = raw.tests();
     let (Some(test), true) = (tests.pop(), tests.is_empty()) else {
-        return Err(ProviderError::new(
-            key,
-            "expected exactly one of equals, in, exists, absent and at-least",
-        ));
+        return Err(ConfigError::new(key, "expected exactly one of equals, in, exists, absent and at-least"));
     };
     if let Test::OneOf(values) = &test {
         let kind = values.first().map(std::mem::discriminant);
         if kind.is_none() || values.len() > 64 {
-            return Err(ProviderError::new(format!("{key}.in"), "expected 1 to 64 values"));
+            return Err(ConfigError::new(format!("{key}.in"), "expected 1 to 64 values"));
         }
         if values.iter().any(|value| Some(std::mem::discriminant(value)) != kind) {
-            return Err(ProviderError::new(format!("{key}.in"), "expected values of one type"));
+            return Err(ConfigError::new(format!("{key}.in"), "expected values of one type"));
         }
     }
     if let Test::AtLeast(number) = test
         && number.unsigned_abs() > 1 << 53
     {
-        return Err(ProviderError::new(format!("{key}.at-least"), "expected a number of at most 2^53"));
+        return Err(ConfigError::new(format!("{key}.at-least"), "expected a number of at most 2^53"));
     }
     Ok(Condition { path, test })
 }
 
-fn rules(raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, ProviderError> {
+fn rules(raw: Vec<RawRule>) -> Result<Vec<Rule>, ConfigError> {
     if !(1..=64).contains(&raw.len()) {
-        return Err(ProviderError::new("states", "expected 1 to 64 rules"));
+        return Err(ConfigError::new("states", "expected 1 to 64 rules"));
     }
     let mut rules: Vec<Rule> = Vec::with_capacity(raw.len());
-    for (index, Strict(raw)) in raw.into_iter().enumerate() {
+    for (index, raw) in raw.into_iter().enumerate() {
         let key = format!("states[{index}]");
         if !(1..=16).contains(&raw.when.len()) {
             let reason = "expected 1 to 16 conditions; what holds always is `default-state`";
-            return Err(ProviderError::new(format!("{key}.when"), reason));
+            return Err(ConfigError::new(format!("{key}.when"), reason));
         }
         let mut when: Vec<Condition> = Vec::with_capacity(raw.when.len());
-        for (place, Strict(raw)) in raw.when.into_iter().enumerate() {
+        for (place, raw) in raw.when.into_iter().enumerate() {
             let key = format!("{key}.when[{place}]");
             let condition = condition(raw, &key)?;
             let same = |other: &&Condition| other.path == condition.path;
             if when.iter().filter(same).any(|other| other.test.excludes(&condition.test)) {
-                return Err(ProviderError::new(key, "cannot hold together with a condition before it"));
+                return Err(ConfigError::new(key, "cannot hold together with a condition before it"));
             }
             when.push(condition);
         }
@@ -198,7 +196,7 @@ fn rules(raw: Vec<Strict<RawRule>>) -> Result<Vec<Rule>, ProviderError> {
         });
         if let Some(earlier) = covered {
             let reason = format!("never reached: states[{earlier}] matches whatever this one does");
-            return Err(ProviderError::new(key, reason));
+            return Err(ConfigError::new(key, reason));
         }
         rules.push(Rule { when, state: raw.state.0 });
     }

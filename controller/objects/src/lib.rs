@@ -27,7 +27,7 @@ mod text;
 mod fixture;
 
 pub use condition::{Condition, FINISHED, READY};
-pub use config::{ProviderConfig, ProviderError, RawProvider, Strict};
+pub use config::ProviderConfig;
 pub use decode::decode;
 pub use fields::{Address, SECURE_ACCESS_TOKEN};
 pub use kind::{Id, Kind};

@@ -24,8 +24,6 @@ pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,
 };
-pub use sandgate_objects::{
-    Projection, Provider, ProviderConfig, ProviderError, RawProvider, Resource, Strict, Unreadable,
-};
+pub use sandgate_objects::{Projection, Provider, ProviderConfig, Resource, Unreadable};
 pub use sandgate_peering::{Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader};
 pub use settings::{KubernetesSettings, Settings, SettingsError};

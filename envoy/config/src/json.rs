@@ -91,6 +91,20 @@ pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Resu
     Ok(list.into_iter().map(|Object(value)| value).collect())
 }
 
+/// [`object`] for an optional key, as [`given`].
+pub fn given_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
+    object(input).map(Some)
+}
+
+/// [`objects`] for an optional key, as [`given`].
+pub fn given_objects<'de, D, T>(input: D) -> Result<Option<Vec<T>>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    objects(input).map(Some)
+}
+
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -17,6 +17,6 @@ mod json;
 pub use cluster::{ClusterConfig, Ending, TlsRule};
 pub use connections::ConnectionsConfig;
 pub use json::{
-    ConfigError, MAX_CONFIG, given, in_range, object, objects, parse, parse_extension,
-    parse_extension_or_default, shortened,
+    ConfigError, MAX_CONFIG, given, given_object, given_objects, in_range, object, objects, parse,
+    parse_extension, parse_extension_or_default, shortened,
 };

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use sandgate_config::{given, objects};
 use sandgate_routes::State;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::path::{FieldPath, MAX_PATH};
-use crate::config::{Strict, given};
 
 /// Integers up to this are exact wherever JSON is read.
 const MAX_NUMBER: i64 = 1 << 53;
@@ -37,8 +37,9 @@ pub(crate) struct RawResource {
 #[schemars(inline)]
 pub(crate) struct RawRule {
     /// What must all hold.
+    #[serde(deserialize_with = "objects")]
     #[schemars(length(min = 1, max = 16))]
-    pub(crate) when: Vec<Strict<RawCondition>>,
+    pub(crate) when: Vec<RawCondition>,
     /// The state.
     pub(crate) state: RawState,
 }

@@ -2,17 +2,14 @@ mod config;
 mod differential;
 mod fields;
 
+use sandgate_config::ConfigError;
 use serde_json::{Value, json};
 
-use crate::config::{ProviderConfig, ProviderError};
+use crate::config::ProviderConfig;
 use crate::provider::Provider;
 
-/// Parses and builds, with every error in the words of a [`ProviderError`].
-fn build(config: &Value) -> Result<Box<dyn Provider>, ProviderError> {
-    let text = config.to_string();
-    let mut json = serde_json::Deserializer::from_str(&text);
-    let parsed: Result<ProviderConfig, _> = serde_path_to_error::deserialize(&mut json);
-    parsed.map_err(|error| ProviderError::new(error.path().to_string(), error.inner().to_string()))?.build()
+fn build(config: &Value) -> Result<Box<dyn Provider>, ConfigError> {
+    sandgate_config::parse::<ProviderConfig>(config.to_string().as_bytes())?.build()
 }
 
 /// A config with no more than it needs.

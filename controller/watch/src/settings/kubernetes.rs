@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{SettingsError, given, selector, wrong};
 use crate::kubernetes::Watched;
+use sandgate_config::objects;
 use sandgate_objects::ProviderConfig;
 
 const SECTION: &str = "kubernetes";
@@ -86,6 +87,7 @@ pub(super) struct RawKubernetes {
     #[schemars(with = "u64", range(min = 1, max = MAX_OPEN_AFTER_SECONDS))]
     open_after_seconds: Option<u64>,
     /// Which objects are sandboxes.
+    #[serde(deserialize_with = "objects")]
     #[schemars(length(min = 1))]
     providers: Vec<ProviderConfig>,
 }
@@ -126,8 +128,8 @@ impl RawKubernetes {
 }
 
 fn check_entry(mut raw: ProviderConfig, key: &str, has_ranges: bool) -> Result<Watched, SettingsError> {
-    let given = raw.0.namespaces.take();
-    let label_selector = raw.0.label_selector.take().unwrap_or_default();
+    let given = raw.namespaces.take();
+    let label_selector = raw.label_selector.take().unwrap_or_default();
     if given.as_ref().is_some_and(Vec::is_empty) {
         return Err(wrong(format!("{key}.namespaces"), "expected a namespace; leave the key out for all"));
     }

@@ -52,8 +52,8 @@ fn bad() -> Vec<(Value, &'static str, &'static str)> {
     let when = "/states/0/when/0";
     let test = |test: Value| with(when, test);
     vec![
-        (json!([]), ".", "expected an object"),
-        (json!({}), ".", "missing field `kind`"),
+        (json!([]), "top level", "expected an object"),
+        (json!({}), "top level", "missing field `kind`"),
         (
             json!({ "kind": "Openkruise" }),
             "kind",
