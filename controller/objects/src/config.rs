@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::BUILT_IN;
-use crate::generic::{Generic, RawCondition, RawPaths, RawResource, RawRule, RawState};
+use crate::generic::{Generic, MAX_RULES, RawCondition, RawPaths, RawResource, RawRule, RawState};
 use crate::provider::Provider;
 
 /// One kind of sandbox to watch.
@@ -86,7 +86,7 @@ pub struct ProviderConfig {
     /// Generic only: the rules that give the state, of which the first that matches counts. An object that is being
     /// deleted, or past `dead-at`, is dead before any of them; a running one without an address is creating.
     #[serde(default, deserialize_with = "given_objects")]
-    #[schemars(with = "Vec<RawRule>", length(min = 1, max = 64))]
+    #[schemars(with = "Vec<RawRule>", length(min = 1, max = MAX_RULES))]
     pub(crate) states: Option<Vec<RawRule>>,
     /// Generic only: the state where no rule matches.
     #[serde(default, deserialize_with = "given")]

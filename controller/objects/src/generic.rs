@@ -14,13 +14,10 @@
 
 use std::time::SystemTime;
 
-use sandgate_config::ConfigError;
 use sandgate_routes::{Clash, State};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::BUILT_IN;
-use crate::config::ProviderConfig;
 use crate::decode::{decode, object, tracked};
 use crate::fields::{Address, Place, id, owner, time, token};
 use crate::kind::{Answers, Id, has_ended, project, served_at};
@@ -28,6 +25,8 @@ use crate::metadata::Metadata;
 use crate::provider::{Projection, Provider, Resource, Unreadable};
 use crate::text::Text;
 
+mod check;
+mod condition;
 mod document;
 mod path;
 mod raw;
@@ -35,10 +34,10 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+use condition::Condition;
 use document::Document;
 use path::FieldPath;
-pub(crate) use raw::{RawCondition, RawPaths, RawResource, RawRule, RawState};
-use raw::{Scalar, Test};
+pub(crate) use raw::{MAX_RULES, RawCondition, RawPaths, RawResource, RawRule, RawState};
 
 pub(crate) struct Generic {
     name: String,
@@ -55,12 +54,6 @@ pub(crate) struct Generic {
 }
 
 #[derive(Debug)]
-struct Condition {
-    path: FieldPath,
-    test: Test,
-}
-
-#[derive(Debug)]
 struct Rule {
     when: Vec<Condition>,
     state: State,
@@ -72,135 +65,6 @@ struct Rule {
 struct AnyObject<S> {
     #[serde(deserialize_with = "object")]
     metadata: Metadata<S>,
-}
-
-/// The provider name of the routes file.
-const FILE: &str = "file";
-
-impl Generic {
-    pub(crate) fn build(raw: ProviderConfig) -> Result<Self, ConfigError> {
-        let name = raw.name.ok_or_else(|| missing("name"))?;
-        check_name(&name)?;
-        let resource = raw.resource.ok_or_else(|| missing("resource"))?;
-        let resource = check_resource(resource)?;
-        let ip = raw.ip.ok_or_else(|| missing("ip"))?;
-        let states = raw.states.ok_or_else(|| missing("states"))?;
-        let RawState(default_state) = raw.default_state.ok_or_else(|| missing("default-state"))?;
-
-        let paths = |paths: Option<RawPaths>| paths.map_or_else(Vec::new, |RawPaths(paths)| paths);
-        let traffic_auth = raw.traffic_auth.map(|raw| condition(raw, "traffic-auth")).transpose()?;
-        Ok(Self {
-            name,
-            resource,
-            id: paths(raw.id),
-            ip: paths(Some(ip)),
-            token: paths(raw.token),
-            owner: paths(raw.owner),
-            dead_at: paths(raw.dead_at),
-            traffic_auth,
-            rules: rules(states)?,
-            default_state,
-            clash: raw.clash.unwrap_or_default().into(),
-        })
-    }
-}
-
-fn missing(key: &str) -> ConfigError {
-    ConfigError::new(key, "the kind generic needs this key")
-}
-
-fn check_name(name: &str) -> Result<(), ConfigError> {
-    let label = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if !(1..=63).contains(&name.len())
-        || !name.bytes().all(label)
-        || name.starts_with('-')
-        || name.ends_with('-')
-    {
-        let reason = "expected 1 to 63 of a-z, 0-9 and '-', with no '-' at either end";
-        return Err(ConfigError::new("name", reason));
-    }
-    if name == FILE || BUILT_IN.iter().any(|(known, _)| *known == name) {
-        return Err(ConfigError::new("name", "the name of another source"));
-    }
-    Ok(())
-}
-
-fn check_resource(raw: RawResource) -> Result<Resource, ConfigError> {
-    for (key, text) in [
-        ("resource.group", &raw.group),
-        ("resource.version", &raw.version),
-        ("resource.kind", &raw.kind),
-        ("resource.plural", &raw.plural),
-    ] {
-        let good =
-            |byte: u8| byte.is_ascii_alphanumeric() || (key == "resource.group" && b".-".contains(&byte));
-        if !(1..=253).contains(&text.len()) || !text.bytes().all(good) {
-            return Err(ConfigError::new(
-                key,
-                "expected 1 to 253 letters and digits; a group may have '.' and '-'",
-            ));
-        }
-    }
-    Ok(Resource { group: raw.group, version: raw.version, kind: raw.kind, plural: raw.plural })
-}
-
-fn condition(raw: RawCondition, key: &str) -> Result<Condition, ConfigError> {
-    let path = raw.path.0.clone();
-    let mut tests = raw.tests();
-    let (Some(test), true) = (tests.pop(), tests.is_empty()) else {
-        return Err(ConfigError::new(key, "expected exactly one of equals, in, exists, absent and at-least"));
-    };
-    if let Test::OneOf(values) = &test {
-        let kind = values.first().map(std::mem::discriminant);
-        if kind.is_none() || values.len() > 64 {
-            return Err(ConfigError::new(format!("{key}.in"), "expected 1 to 64 values"));
-        }
-        if values.iter().any(|value| Some(std::mem::discriminant(value)) != kind) {
-            return Err(ConfigError::new(format!("{key}.in"), "expected values of one type"));
-        }
-    }
-    if let Test::AtLeast(number) = test
-        && number.unsigned_abs() > 1 << 53
-    {
-        return Err(ConfigError::new(format!("{key}.at-least"), "expected a number of at most 2^53"));
-    }
-    Ok(Condition { path, test })
-}
-
-fn rules(raw: Vec<RawRule>) -> Result<Vec<Rule>, ConfigError> {
-    if !(1..=64).contains(&raw.len()) {
-        return Err(ConfigError::new("states", "expected 1 to 64 rules"));
-    }
-    let mut rules: Vec<Rule> = Vec::with_capacity(raw.len());
-    for (index, raw) in raw.into_iter().enumerate() {
-        let key = format!("states[{index}]");
-        if !(1..=16).contains(&raw.when.len()) {
-            let reason = "expected 1 to 16 conditions; what holds always is `default-state`";
-            return Err(ConfigError::new(format!("{key}.when"), reason));
-        }
-        let mut when: Vec<Condition> = Vec::with_capacity(raw.when.len());
-        for (place, raw) in raw.when.into_iter().enumerate() {
-            let key = format!("{key}.when[{place}]");
-            let condition = condition(raw, &key)?;
-            let same = |other: &&Condition| other.path == condition.path;
-            if when.iter().filter(same).any(|other| other.test.excludes(&condition.test)) {
-                return Err(ConfigError::new(key, "cannot hold together with a condition before it"));
-            }
-            when.push(condition);
-        }
-        // Whatever passes this rule has passed an earlier one.
-        let covered = rules.iter().position(|earlier| {
-            earlier.when.iter().all(|theirs| {
-                when.iter().any(|ours| ours.path == theirs.path && ours.test.implies(&theirs.test))
-            })
-        });
-        if let Some(earlier) = covered {
-            let reason = format!("never reached: states[{earlier}] matches whatever this one does");
-            return Err(ConfigError::new(key, reason));
-        }
-        rules.push(Rule { when, state: raw.state.0 });
-    }
-    Ok(rules)
 }
 
 impl Provider for Generic {
@@ -282,36 +146,4 @@ fn first<'a, T>(
         }
     }
     Ok(None)
-}
-
-impl Condition {
-    fn holds(&self, object: &Value) -> Result<bool, Unreadable> {
-        let found = self.path.find(object)?.filter(|value| value.as_str() != Some(""));
-        let values = match (&self.test, found) {
-            (Test::Exists, found) => return Ok(found.is_some()),
-            (Test::Absent, found) => return Ok(found.is_none()),
-            (Test::AtLeast(least), Some(Value::Number(number))) => {
-                return Ok(number.as_f64().is_some_and(|number| number >= *least as f64));
-            }
-            (Test::AtLeast(_), Some(_)) => return Err(self.expected("a number")),
-            (Test::OneOf(values), Some(_)) => values,
-            (_, None) => return Ok(false),
-        };
-        let mut holds = false;
-        for value in values {
-            holds |= match (value, found) {
-                (Scalar::Text(value), Some(Value::String(text))) => text == value,
-                (Scalar::Bool(value), Some(Value::Bool(found))) => found == value,
-                (Scalar::Number(value), Some(Value::Number(found))) => found.as_f64() == Some(*value as f64),
-                (Scalar::Text(_), _) => return Err(self.expected("a text")),
-                (Scalar::Bool(_), _) => return Err(self.expected("a boolean")),
-                (Scalar::Number(_), _) => return Err(self.expected("a number")),
-            };
-        }
-        Ok(holds)
-    }
-
-    fn expected(&self, what: &str) -> Unreadable {
-        Unreadable::new(self.path.as_str(), format!("expected {what}"))
-    }
 }

@@ -9,12 +9,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::condition::Test;
 use super::path::{FieldPath, MAX_PATH};
 
-/// Integers up to this are exact wherever JSON is read.
-const MAX_NUMBER: i64 = 1 << 53;
+/// The largest number to compare with. JSON parsers that read numbers as doubles read this one exactly.
+pub(super) const MAX_NUMBER: i64 = 1 << 53;
+pub(super) const MAX_VALUES: usize = 64;
+pub(crate) const MAX_RULES: usize = 64;
+pub(super) const MAX_CONDITIONS: usize = 16;
 const MAX_PATHS: usize = 8;
-const MAX_VALUES: usize = 64;
 
 /// Which custom resource.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -38,7 +41,7 @@ pub(crate) struct RawResource {
 pub(crate) struct RawRule {
     /// What must all hold.
     #[serde(deserialize_with = "objects")]
-    #[schemars(length(min = 1, max = 16))]
+    #[schemars(length(min = 1, max = MAX_CONDITIONS))]
     pub(crate) when: Vec<RawCondition>,
     /// The state.
     pub(crate) state: RawState,
@@ -77,49 +80,12 @@ pub(crate) struct RawCondition {
 }
 
 impl RawCondition {
-    /// The tests given, each as it would be taken.
+    /// The tests that are written.
     pub(crate) fn tests(self) -> Vec<Test> {
         let Self { path: _, equals, one_of, exists, absent, at_least } = self;
         let values = equals.map(|value| vec![value]).into_iter().chain(one_of).map(Test::OneOf);
         let presence = exists.map(|True| Test::Exists).into_iter().chain(absent.map(|True| Test::Absent));
         values.chain(presence).chain(at_least.map(Test::AtLeast)).collect()
-    }
-}
-
-/// What is asked of a field.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Test {
-    OneOf(Vec<Scalar>),
-    Exists,
-    Absent,
-    AtLeast(i64),
-}
-
-impl Test {
-    /// Whether whatever passes this test passes the other.
-    pub(crate) fn implies(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::OneOf(these), Self::OneOf(those)) => these.iter().all(|value| those.contains(value)),
-            (Self::OneOf(these), Self::AtLeast(least)) => {
-                these.iter().all(|value| matches!(value, Scalar::Number(number) if number >= least))
-            }
-            (Self::OneOf(_) | Self::AtLeast(_) | Self::Exists, Self::Exists) => true,
-            (Self::AtLeast(this), Self::AtLeast(that)) => this >= that,
-            (Self::Absent, Self::Absent) => true,
-            _ => false,
-        }
-    }
-
-    /// Whether nothing can pass both.
-    pub(crate) fn excludes(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Absent, other) | (other, Self::Absent) => *other != Self::Absent,
-            (Self::OneOf(these), Self::OneOf(those)) => !these.iter().any(|value| those.contains(value)),
-            (Self::OneOf(values), Self::AtLeast(least)) | (Self::AtLeast(least), Self::OneOf(values)) => {
-                !values.iter().any(|value| matches!(value, Scalar::Number(number) if number >= least))
-            }
-            _ => false,
-        }
     }
 }
 
