@@ -1,6 +1,7 @@
-//! The config of one provider, as it is written. The doc comments become the descriptions of the JSON schema.
+//! The raw config of one provider. The doc comments of its keys are the descriptions of the JSON schema.
 //!
-//! One flat object, so that an error names the key: what belongs to the generic provider only is refused elsewhere.
+//! The keys of all kinds are in one struct, so that an error can name the key. A tagged enum of serde would
+//! lose it. [`ProviderConfig::build`] refuses the keys of the generic provider for every other kind.
 
 use std::borrow::Cow;
 
@@ -28,7 +29,7 @@ use crate::provider::Provider;
 ))]
 pub struct ProviderConfig {
     /// Which provider reads the objects.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProviderKind,
     /// The namespaces to watch; all of them where none is named.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<String>")]
@@ -96,7 +97,7 @@ pub struct ProviderConfig {
 
 const GENERIC: &str = "generic";
 
-/// How clashes are settled.
+/// What happens to an ID that two objects claim.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -116,10 +117,10 @@ impl From<RawClash> for Clash {
 }
 
 impl ProviderConfig {
-    /// Checks the config and makes the provider. The common keys (`namespaces`, `label-selector`) are for the caller.
+    /// Checks the config and makes the provider. The caller checks `namespaces` and `label-selector`.
     ///
     /// # Errors
-    /// The first key that is wrong.
+    /// The first key that is wrong. A retry does not help: the config has to change.
     pub fn build(self) -> Result<Box<dyn Provider>, ConfigError> {
         let any_address = self.any_address();
         let provider = self.provider()?;
@@ -130,7 +131,7 @@ impl ProviderConfig {
         Ok(provider)
     }
 
-    /// Whether addresses that owners write are to be believed without ranges.
+    /// Whether an address that an object's owner writes is served without `pod-ranges`.
     pub fn any_address(&self) -> bool {
         self.any_address.unwrap_or_default()
     }
@@ -139,7 +140,7 @@ impl ProviderConfig {
         if self.kind.0 == GENERIC {
             return Generic::build(self).map(|provider| Box::new(provider) as Box<dyn Provider>);
         }
-        let foreign = [
+        let generic_only = [
             ("name", self.name.is_some()),
             ("resource", self.resource.is_some()),
             ("id", self.id.is_some()),
@@ -151,7 +152,7 @@ impl ProviderConfig {
             ("states", self.states.is_some()),
             ("default-state", self.default_state.is_some()),
         ];
-        if let Some((key, _)) = foreign.iter().find(|(_, given)| *given) {
+        if let Some((key, _)) = generic_only.iter().find(|(_, is_given)| *is_given) {
             return Err(ConfigError::new(
                 *key,
                 format!("only for the kind {GENERIC}, not for {}", self.kind.0),
@@ -162,21 +163,21 @@ impl ProviderConfig {
         known.map(|(_, provider)| provider(clash)).ok_or_else(|| ConfigError::new("kind", "unknown"))
     }
 
-    /// The provider's name, if it has one.
+    /// The provider's name: the key `name` of a generic one, else its kind.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.kind.0)
     }
 }
 
-/// The name of a provider, or `generic`.
+/// The name of a built-in provider, or `generic`.
 #[derive(Clone, Debug)]
-pub(crate) struct Kind(String);
+pub(crate) struct ProviderKind(String);
 
 fn kinds() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|(name, _)| *name).chain([GENERIC])
 }
 
-impl<'de> Deserialize<'de> for Kind {
+impl<'de> Deserialize<'de> for ProviderKind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         if kinds().any(|kind| kind == text) {
@@ -187,13 +188,13 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
-impl JsonSchema for Kind {
+impl JsonSchema for ProviderKind {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        "Kind".into()
+        "ProviderKind".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

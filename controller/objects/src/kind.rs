@@ -14,8 +14,9 @@ use crate::provider::{Projection, Provider, Resource, Unreadable};
 /// One implementation serves both forms of a kind, the borrowed one of the gateway and the owned one of
 /// caches and writers, so both give the same answers.
 ///
-/// # Errors Every [`Unreadable`] names a field of the object. Asking again does not help; the next version of
-/// the object may.
+/// # Errors
+/// Every [`Unreadable`] names a field of the object. A retry does not help; the next version of the object
+/// may.
 pub trait Kind {
     /// Which object it is.
     ///

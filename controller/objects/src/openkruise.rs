@@ -14,7 +14,6 @@
 //! Not ready is not dead. A claimed sandbox whose readiness probe fails for a moment is not served, but it
 //! keeps its identity and its open streams, as a paused one does. (OpenKruise's own gateway takes it for
 //! dead.)
-
 //!
 //! [`Sandbox`] has the fields that decide these states, and no others. It is a projection: never send it as a
 //! whole object (`replace`), which would clear every field that it does not have.

@@ -1,8 +1,7 @@
-//! What the watch asks of a provider: one kind of custom resource, and what an object of it means.
+//! The interface between the watch and a kind of custom resource.
 //!
-//! A provider is pure. It is given an object's JSON and the time, and says what a route needs of it, so that
-//! it can be tested and fuzzed without a cluster, and so that equal objects make equal routes in every
-//! process.
+//! A provider is pure: it gets an object's JSON and the time, and returns a [`Projection`]. So it can be
+//! tested and fuzzed without a cluster, and equal objects make equal routes in every process.
 
 use std::time::SystemTime;
 
@@ -28,57 +27,59 @@ impl Resource {
     }
 }
 
-/// One kind of object and what it means. Pure: no I/O, no clock of its own.
+/// Reads the objects of one custom resource. An implementation does no I/O and has no clock.
 pub trait Provider: Send + Sync {
-    /// The provider's name: in object keys, scopes, logs and metrics.
+    /// The provider's name in object keys, scopes, logs and metrics.
     fn name(&self) -> &str;
 
     /// The resource to watch.
     fn resource(&self) -> &Resource;
 
-    /// What becomes of an ID that two of its objects claim, or one of its and one pushed in its name.
+    /// What happens to an ID that two objects of this provider claim. A pushed route counts as an object of
+    /// the provider that it names.
     fn clash(&self) -> Clash {
         Clash::default()
     }
 
-    /// Whether the address stands in a part of the object that its owner may write, and not in what a
-    /// controller has seen. Such an address proves nothing.
+    /// Whether the address comes from a part of the object that its owner may write. Such an address is a
+    /// claim: no controller has observed it.
     fn address_is_claimed(&self) -> bool {
         false
     }
 
-    /// Whether an object's ID is its plain name, whatever its namespace. It holds for what is pushed of them
-    /// too.
+    /// Whether an object's ID is its name without the namespace. Pushed routes follow the same rule.
     fn id_is_name(&self) -> bool {
         false
     }
 
-    /// What an object's token is for. It holds for what is pushed of them too.
+    /// What an object's token is for. Pushed routes follow the same rule.
     fn token_kind(&self) -> TokenKind {
         TokenKind::Runtime
     }
 
-    /// What an object, given as its JSON, says at `now`. An object that is being deleted is given too, and is
-    /// dead. Only the fields needed are decoded; everything else is skipped where it stands.
+    /// Decodes an object's JSON and projects it to what the table needs at `now`. An object that is being
+    /// deleted has the state dead. A built-in provider decodes only the fields that it needs.
     ///
     /// # Errors
-    /// Reading the same bytes again does not help: the next version of the object may.
+    /// The object is malformed. A retry with the same bytes does not help; the next version of the object
+    /// may.
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable>;
 }
 
-/// What an object says.
+/// What an object means for the table.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    /// For the table.
+    /// The route, for the table.
     pub observation: Observation,
-    /// Whether the object has an address that is none of one machine; the observation has none then.
+    /// Whether the object has an address that is not the address of one machine, such as `0.0.0.0`. The
+    /// observation then has no address.
     pub is_nowhere: bool,
-    /// When the object turns dead by itself, if that is still to come.
+    /// When the object ends by itself, if that time is not past.
     pub dead_at: Option<SystemTime>,
 }
 
-/// Why an object cannot be read: the path of the field and what is wrong with it. Says nothing of the field's
-/// value, which may be a secret.
+/// Why an object cannot be read: the path of the field and what is wrong with it. The message never contains
+/// the field's value, which may be a secret. A retry with the same bytes does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct Unreadable {

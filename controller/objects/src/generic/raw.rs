@@ -1,4 +1,5 @@
-//! The generic provider's config as it is written.
+//! The raw values of the generic provider's config. The doc comments of its keys are the descriptions of the
+//! JSON schema.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -97,11 +98,11 @@ pub(crate) struct RawState(pub(crate) State);
 #[derive(Clone, Debug)]
 pub(crate) struct RawPath(pub(crate) FieldPath);
 
-/// One path, or several of which the first that is not empty counts.
+/// One path, or several. The first path that leads to a text that is not empty counts.
 #[derive(Clone, Debug)]
 pub(crate) struct RawPaths(pub(crate) Vec<FieldPath>);
 
-/// The value true, the only one that makes sense.
+/// The value `true`. `false` is refused: the opposite test has its own key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct True;
 
