@@ -85,11 +85,8 @@ impl Peer {
             }
             message.waiter = None;
         }
-        match self.queue.lock().push(message) {
-            Queued::Added => {}
-            Queued::Coalesced => up(&self.counters.coalesced),
-            Queued::Displaced => up(&self.counters.dropped),
-        }
+        let queued = self.queue.lock().push_back(message);
+        self.count(queued);
         self.wake.notify_one();
         !lost
     }
@@ -117,7 +114,7 @@ impl Peer {
     }
 
     fn give_up_the_living(&self) {
-        let given_up = self.queue.lock().keep_deletes(LOST);
+        let given_up = self.queue.lock().retain_deletes(LOST);
         self.counters.dropped.fetch_add(given_up as u64, Ordering::Relaxed);
     }
 
@@ -226,7 +223,7 @@ impl Peer {
         let most = if batches { BATCH_MESSAGES } else { 1 };
         let (mut taken, mut bytes) = (Vec::new(), 0);
         while taken.len() < most && bytes < BATCH_BYTES {
-            let Some(mut next) = queue.take(1).pop() else { break };
+            let Some(mut next) = queue.pop() else { break };
             if !next.deletes && next.queued.elapsed() > keep {
                 up(&self.counters.dropped);
                 next.resolve(Delivery::Dropped);
@@ -303,9 +300,18 @@ impl Peer {
 
     /// What was not delivered waits again.
     fn keep(&self, messages: Vec<Pending>) {
-        let (left, needless) = self.queue.lock().put_back(messages);
-        self.counters.coalesced.fetch_add(needless as u64, Ordering::Relaxed);
-        self.counters.dropped.fetch_add(left.len() as u64, Ordering::Relaxed);
+        let mut queue = self.queue.lock();
+        for message in messages.into_iter().rev() {
+            self.count(queue.push_front(message));
+        }
+    }
+
+    fn count(&self, queued: Queued) {
+        match queued {
+            Queued::Added => {}
+            Queued::Coalesced => up(&self.counters.coalesced),
+            Queued::Displaced => up(&self.counters.dropped),
+        }
     }
 
     fn leave_out_the_needless(&self, messages: &mut Vec<Pending>) {
