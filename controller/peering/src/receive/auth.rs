@@ -12,14 +12,14 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use parking_lot::Mutex;
 
-use super::replay::{Freshness, MAX_NONCES, Replay};
-use super::review::{Reviewer, Standing};
+use super::replay::{MAX_NONCES, Replay};
+use super::review::Reviewer;
 use crate::credential::CredentialError;
 use crate::hmac::{Claim, HmacKey, Proof, unix_now};
 use crate::receive::settings::{HmacSettings, RefreshSettings};
 use crate::reload::Reloaded;
 
-/// Why a request may not push.
+/// Why a request may not push. A retry helps with `Unchecked` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// Wrong or no credentials.
@@ -50,7 +50,7 @@ struct Signatures {
 }
 
 impl Auth {
-    /// Reads the keys. What was signed up to `since` is not believed.
+    /// Reads the keys. Signatures up to the second `since` are refused.
     pub(crate) fn new(settings: &RefreshSettings, since: u64) -> Result<Self, CredentialError> {
         Ok(Self {
             insecure: settings.is_insecure(),
@@ -60,7 +60,7 @@ impl Auth {
         })
     }
 
-    /// Judges the head of a request of `source` that came with a good client certificate or without one.
+    /// Authenticates the head of a request. `certificate`: its connection has a good client certificate.
     pub(crate) async fn head(
         &self,
         head: &Parts,
@@ -81,11 +81,7 @@ impl Auth {
     async fn header(&self, head: &Parts, value: &[u8], source: IpAddr) -> Result<Admitted, Denied> {
         if let Some(token) = bearer(value) {
             let reviewer = self.reviewer.as_ref().ok_or(Denied::Unauthorized)?;
-            return match reviewer.review(token, source).await {
-                Standing::Good => Ok(Admitted::Any),
-                Standing::Bad => Err(Denied::Unauthorized),
-                Standing::Unknown => Err(Denied::Unchecked),
-            };
+            return reviewer.review(token, source).await.map(|()| Admitted::Any);
         }
         let signatures = self.signatures.as_ref().ok_or(Denied::Unauthorized)?;
         let path = head.uri.path_and_query().map_or("", |path| path.as_str());
@@ -95,12 +91,12 @@ impl Auth {
             .ok_or(Denied::Unauthorized)
     }
 
-    /// Judges the body.
+    /// Checks the body against what the head has shown.
     pub(crate) fn body(&self, admitted: &Admitted, body: &[u8]) -> Result<(), Denied> {
         match (admitted, &self.signatures) {
             (Admitted::Any, _) => Ok(()),
             (Admitted::Signed(proof), Some(signatures)) if proof.covers(body) => {
-                signatures.spend(proof, unix_now())
+                signatures.replay.lock().note(proof.time, proof.nonce, unix_now())
             }
             (Admitted::Signed(_), _) => Err(Denied::Unauthorized),
         }
@@ -130,15 +126,6 @@ impl Signatures {
             return None;
         }
         claim.verify(&self.keys.get(), method, path)
-    }
-
-    fn spend(&self, proof: &Proof, now: u64) -> Result<(), Denied> {
-        let mut replay = self.replay.lock();
-        match replay.note(proof.time, proof.nonce, now) {
-            Freshness::Fresh => Ok(()),
-            Freshness::Stale => Err(Denied::Unauthorized),
-            Freshness::Full => Err(Denied::Unchecked),
-        }
     }
 }
 

@@ -1,27 +1,28 @@
-//! Bearer tokens, asked about at the Kubernetes API server (TokenReview) and remembered for a while.
+//! Bearer tokens: the Kubernetes API server reviews them (TokenReview), and its answers are cached.
 //!
-//! A token is good if the API server knows it, for our audience, as one of the subjects that may push. A good answer is
-//! remembered for a minute, a bad one for five seconds, each kind in a place of its own that has a bound: a stranger who
-//! makes tokens up cannot push out the good ones. Only digests of tokens are kept.
+//! A token is good if the API server authenticates it, for our audience, as one of the subjects that may push. A good
+//! answer is cached for a minute, a bad one for five seconds. Each kind has a bounded cache of its own, so that made-up
+//! tokens cannot evict the good ones. Only digests of tokens are kept.
 //!
-//! The API server is asked [`QUESTIONS`] questions at a time, and [`PER_SOURCE`] of them for one source address: whoever
-//! sends many unknown tokens waits for its own. A source whose tokens keep being bad is asked about a few times a second
-//! only (see [`sources`]); what is over that gets [`Standing::Unknown`].
+//! There are at most [`QUESTIONS`] reviews at a time, and [`PER_SOURCE`] of them for one source address, so a sender of
+//! many unknown tokens waits for its own. A source whose tokens keep being bad gets a few reviews a second (see
+//! [`sources`]). What is over that is [`Denied::Unchecked`].
 
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 use kube::Client;
+use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use ring::digest;
 use sandgate_follow::AccessError;
-use serde::Deserialize;
-use serde_json::json;
 use tokio::sync::{AcquireError, OnceCell, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::auth::Denied;
 use super::settings::TokenReviewSettings;
 use super::status::LogLimit;
 use sources::Sources;
@@ -43,15 +44,6 @@ const MAX_REMEMBERED: usize = 1024;
 /// Longer than any token.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// What is known of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Good,
-    Bad,
-    /// The API server could not be asked: nothing is believed, and trying again may help.
-    Unknown,
-}
-
 /// Why the API server was not asked, or did not answer. A retry may help: nothing is remembered of it.
 #[derive(Debug, thiserror::Error)]
 enum ReviewError {
@@ -63,8 +55,6 @@ enum ReviewError {
     Closed(#[from] AcquireError),
     #[error(transparent)]
     Access(#[from] AccessError),
-    #[error(transparent)]
-    Request(#[from] http::Error),
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
@@ -100,98 +90,72 @@ impl Reviewer {
         }
     }
 
-    pub(crate) async fn review(&self, token: &[u8], source: IpAddr) -> Standing {
+    /// Whether the holder of a token may push.
+    pub(crate) async fn review(&self, token: &[u8], source: IpAddr) -> Result<(), Denied> {
         let Some(token) = str::from_utf8(token).ok().filter(|token| (1..=MAX_TOKEN).contains(&token.len()))
         else {
-            return Standing::Bad;
+            return Err(Denied::Unauthorized);
         };
         let mut digest = Digest::default();
         digest.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
         let known = || match (self.good.has(&digest), self.bad.has(&digest)) {
-            (true, _) => Some(Standing::Good),
-            (_, true) => Some(Standing::Bad),
+            (true, _) => Some(Ok(())),
+            (_, true) => Some(Err(Denied::Unauthorized)),
             _ => None,
         };
-        if let Some(standing) = known() {
-            return standing;
+        if let Some(known) = known() {
+            return known;
         }
         let source = self.sources.get(source);
         let asked = timeout(PATIENCE, async {
             let _own = source.turns.acquire().await?;
             let _turn = self.questions.acquire().await?;
             // Another request may have asked meanwhile.
-            if let Some(standing) = known() {
-                return Ok(standing);
+            if let Some(known) = known() {
+                return Ok(known);
             }
             // A token that was good once is reviewed again, whatever else its source has sent.
             if !self.good.knew(&digest) && !source.may_ask() {
                 return Err(ReviewError::TooManyBad);
             }
-            let good = self.ask(token).await?;
-            if !good {
-                source.was_bad();
+            if self.ask(token).await? {
+                self.good.add(digest);
+                return Ok(Ok(()));
             }
-            let (remembered, standing) =
-                if good { (&self.good, Standing::Good) } else { (&self.bad, Standing::Bad) };
-            remembered.add(digest);
-            Ok(standing)
+            source.was_bad();
+            self.bad.add(digest);
+            Ok(Err(Denied::Unauthorized))
         });
-        match asked.await.unwrap_or(Err(ReviewError::Timeout)) {
-            Ok(standing) => standing,
-            Err(error) => {
-                self.failures.log(|more| {
-                    tracing::warn!(more, "refresh: a token could not be reviewed: {error}");
-                });
-                Standing::Unknown
-            }
-        }
+        asked.await.unwrap_or(Err(ReviewError::Timeout)).unwrap_or_else(|error| {
+            self.failures.log(|more| {
+                tracing::warn!(more, "refresh: a token could not be reviewed: {error}");
+            });
+            Err(Denied::Unchecked)
+        })
     }
 
     async fn ask(&self, token: &str) -> Result<bool, ReviewError> {
         let client = self.client.get_or_try_init(|| self.settings.access.connect(CONNECT)).await?;
-        let question = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": { "token": token, "audiences": [self.settings.audience] },
-        });
-        let request = http::Request::post("/apis/authentication.k8s.io/v1/tokenreviews")
-            .header("content-type", "application/json")
-            .body(question.to_string().into_bytes())?;
-        let review: Review = client.request(request).await?;
-        Ok(self.is_good(&review.status))
+        let spec = TokenReviewSpec {
+            token: Some(token.to_owned()),
+            audiences: Some(vec![self.settings.audience.clone()]),
+        };
+        let question = TokenReview { spec, ..TokenReview::default() };
+        let review = Api::all(client.clone()).create(&PostParams::default(), &question).await?;
+        Ok(review.status.is_some_and(|status| self.is_good(&status)))
     }
 
-    fn is_good(&self, status: &Status) -> bool {
+    fn is_good(&self, status: &TokenReviewStatus) -> bool {
+        let username = status.user.as_ref().and_then(|user| user.username.as_ref());
         // An API server that does not know audiences names none: then the token was not made for us.
-        status.authenticated
-            && status.error.is_empty()
-            && status.audiences.contains(&self.settings.audience)
-            && self.settings.subjects.contains(&status.user.username)
+        status.authenticated == Some(true)
+            && status.error.as_deref().unwrap_or_default().is_empty()
+            && status.audiences.as_ref().is_some_and(|all| all.contains(&self.settings.audience))
+            && username.is_some_and(|name| self.settings.subjects.contains(name))
     }
 }
 
-#[derive(Deserialize)]
-struct Review {
-    #[serde(default)]
-    status: Status,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Status {
-    authenticated: bool,
-    audiences: Vec<String>,
-    error: String,
-    user: User,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct User {
-    username: String,
-}
-
-/// Digests and until when they count.
+/// The digests of tokens, and until when each counts.
 struct Remembered {
     lifetime: Duration,
     entries: Mutex<HashMap<Digest, Instant>>,
@@ -228,7 +192,7 @@ impl Remembered {
         {
             entries.remove(&oldest);
         }
-        // Asked anew when its time is over, however often it is used: so a revoked one ends.
+        // Use does not extend it: a token that was revoked is reviewed again in time.
         entries.insert(digest, now + self.lifetime);
     }
 }

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 use tokio::net::TcpListener;
 
-use super::{Reviewer, Standing};
+use super::Reviewer;
+use crate::receive::auth::Denied;
 use crate::receive::settings::TokenReviewSettings;
 use crate::receive::tests::fixture::eventually;
 
@@ -89,11 +90,11 @@ impl Api {
 async fn a_token_is_good_for_our_audience_and_our_subjects_only() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
     for token in ["another", "elsewhere", "old-server", "odd", "made up"] {
-        assert_eq!(reviewer.review(token.as_bytes(), HERE).await, Standing::Bad, "{token}");
+        assert_eq!(reviewer.review(token.as_bytes(), HERE).await, Err(Denied::Unauthorized), "{token}");
     }
-    assert_eq!(reviewer.review(b"trouble", HERE).await, Standing::Unknown);
+    assert_eq!(reviewer.review(b"trouble", HERE).await, Err(Denied::Unchecked));
 }
 
 #[tokio::test]
@@ -101,12 +102,12 @@ async fn answers_are_remembered_and_trouble_is_not() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
     for _ in 0..5 {
-        assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
-        assert_eq!(reviewer.review(b"bad", HERE).await, Standing::Bad);
+        assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
+        assert_eq!(reviewer.review(b"bad", HERE).await, Err(Denied::Unauthorized));
     }
     assert_eq!(api.asked(), 2);
     for _ in 0..2 {
-        assert_eq!(reviewer.review(b"trouble", HERE).await, Standing::Unknown);
+        assert_eq!(reviewer.review(b"trouble", HERE).await, Err(Denied::Unchecked));
     }
     assert_eq!(api.asked(), 4);
 }
@@ -141,13 +142,16 @@ fn as_many_tokens_are_remembered_as_there_is_room_for() {
 async fn strangers_do_not_push_good_tokens_out() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
     for number in 0..2000_u32 {
         let source = IpAddr::V4((0x0b00_0000 + number).into());
-        assert_eq!(reviewer.review(format!("made up {number}").as_bytes(), source).await, Standing::Bad);
+        assert_eq!(
+            reviewer.review(format!("made up {number}").as_bytes(), source).await,
+            Err(Denied::Unauthorized)
+        );
     }
     let before = api.asked();
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
     assert_eq!(api.asked(), before);
 }
 
@@ -162,7 +166,7 @@ async fn unknown_tokens_of_one_source_do_not_use_up_the_questions_of_the_others(
         })
         .collect();
     eventually(|| (api.asked() == super::PER_SOURCE).then_some(())).await;
-    assert_eq!(reviewer.review(b"good", THERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", THERE).await, Ok(()));
     assert_eq!(api.asked(), super::PER_SOURCE + 1);
     flood.iter().for_each(tokio::task::JoinHandle::abort);
 }
@@ -171,19 +175,19 @@ async fn unknown_tokens_of_one_source_do_not_use_up_the_questions_of_the_others(
 async fn a_source_of_bad_tokens_is_asked_about_seldom_and_its_good_token_still_is() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
     let mut unknown = 0;
     for number in 0..500 {
         let standing = reviewer.review(format!("made up {number}").as_bytes(), HERE).await;
-        assert_ne!(standing, Standing::Good);
-        unknown += usize::from(standing == Standing::Unknown);
+        assert_ne!(standing, Ok(()));
+        unknown += usize::from(standing == Err(Denied::Unchecked));
     }
     assert!(unknown > 300, "{unknown}");
     assert_eq!(api.asked(), 501 - unknown);
-    assert_eq!(reviewer.review(b"made up", THERE).await, Standing::Bad);
+    assert_eq!(reviewer.review(b"made up", THERE).await, Err(Denied::Unauthorized));
     // It is asked about anew after a minute, whatever else comes from its address.
     reviewer.good.expire();
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Good);
+    assert_eq!(reviewer.review(b"good", HERE).await, Ok(()));
     assert_eq!(api.asked(), 503 - unknown);
 }
 
@@ -192,7 +196,7 @@ async fn what_cannot_be_a_token_is_not_asked_about() {
     let api = Api::start().await;
     let reviewer = api.reviewer();
     for token in [&b""[..], b"\xff\xfe", &[b'x'; (16 << 10) + 1]] {
-        assert_eq!(reviewer.review(token, HERE).await, Standing::Bad);
+        assert_eq!(reviewer.review(token, HERE).await, Err(Denied::Unauthorized));
     }
     assert_eq!(api.asked(), 0);
 }
@@ -202,5 +206,5 @@ async fn without_an_api_server_nobody_is_believed() {
     let api = Api::start().await;
     let mut reviewer = api.reviewer();
     reviewer.settings.access.kubeconfig = Some(api.folder.path().join("none"));
-    assert_eq!(reviewer.review(b"good", HERE).await, Standing::Unknown);
+    assert_eq!(reviewer.review(b"good", HERE).await, Err(Denied::Unchecked));
 }
