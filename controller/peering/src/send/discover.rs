@@ -8,9 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Client;
+use kube::api::{Api, ListParams};
 use sandgate_follow::{Access, AccessError};
-use serde::Deserialize;
 use tokio::net::lookup_host;
 
 use super::PeerAddress;
@@ -55,8 +56,6 @@ pub(super) enum DiscoveryError {
     #[error(transparent)]
     Access(#[from] AccessError),
     #[error(transparent)]
-    Request(#[from] http::Error),
-    #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
@@ -92,80 +91,40 @@ impl Discovery {
                         self.client.insert(access.connect(CONNECT).await?)
                     }
                 };
-                let path = format!(
-                    "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3D{name}"
-                );
-                let request = http::Request::get(path).body(Vec::new())?;
-                let slices: Slices = client.request(request).await?;
+                let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
+                let slices = Api::namespaced(client.clone(), namespace).list(&selector).await?;
                 let server_name = format!("{name}.{namespace}.svc");
-                let found = slices.addresses(*port);
+                let found = addresses(&slices.items, *port);
                 Ok(found.into_iter().map(|a| PeerAddress::at(a, *secure, Some(&server_name))).collect())
             }
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Slices {
-    #[serde(default)]
-    items: Vec<Slice>,
-}
-
-#[derive(Deserialize)]
-struct Slice {
-    #[serde(default)]
-    endpoints: Option<Vec<Endpoint>>,
-    #[serde(default)]
-    ports: Option<Vec<Port>>,
-}
-
-#[derive(Deserialize)]
-struct Endpoint {
-    #[serde(default)]
-    addresses: Vec<String>,
-    #[serde(default)]
-    conditions: Conditions,
-}
-
-#[derive(Default, Deserialize)]
-struct Conditions {
-    ready: Option<bool>,
-    serving: Option<bool>,
-}
-
-#[derive(Deserialize)]
-struct Port {
-    #[serde(default)]
-    name: Option<String>,
-    port: Option<u16>,
-}
-
-impl Slices {
-    fn addresses(&self, port: Option<u16>) -> BTreeSet<SocketAddr> {
-        let mut found = BTreeSet::new();
-        for slice in &self.items {
-            let Some(port) = port.or_else(|| slice.port()) else { continue };
-            for endpoint in slice.endpoints.iter().flatten() {
-                // A pod that is ending still answers requests, from a table that must stay true.
-                let Conditions { ready, serving } = endpoint.conditions;
-                if serving.or(ready).unwrap_or(true) {
-                    let addresses = endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok());
-                    found.extend(addresses.map(|ip| SocketAddr::new(ip, port)));
-                }
+/// The addresses of the endpoints that serve, with this port or the slice's own.
+fn addresses(slices: &[EndpointSlice], port: Option<u16>) -> BTreeSet<SocketAddr> {
+    let mut found = BTreeSet::new();
+    for slice in slices {
+        let Some(port) = port.or_else(|| refresh_port(slice)) else { continue };
+        for endpoint in &slice.endpoints {
+            // A pod that is ending still answers requests, from a table that must stay true.
+            let conditions = endpoint.conditions.as_ref();
+            if conditions.and_then(|known| known.serving.or(known.ready)).unwrap_or(true) {
+                let addresses = endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok());
+                found.extend(addresses.map(|ip| SocketAddr::new(ip, port)));
             }
         }
-        found
     }
+    found
 }
 
-impl Slice {
-    fn port(&self) -> Option<u16> {
-        let ports = self.ports.as_deref().unwrap_or_default();
-        match ports {
-            [only] => only.port,
-            ports => ports.iter().find(|port| port.name.as_deref() == Some("refresh"))?.port,
-        }
-    }
+/// The only port of a slice, or the one named `refresh`.
+fn refresh_port(slice: &EndpointSlice) -> Option<u16> {
+    let port = match slice.ports.as_deref().unwrap_or_default() {
+        [only] => only,
+        ports => ports.iter().find(|port| port.name.as_deref() == Some("refresh"))?,
+    };
+    port.port?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -175,8 +134,8 @@ mod tests {
     use super::*;
 
     fn addresses(items: &serde_json::Value, port: Option<u16>) -> Vec<String> {
-        let slices: Slices = serde_json::from_value(json!({ "items": items })).unwrap();
-        slices.addresses(port).iter().map(ToString::to_string).collect()
+        let slices: Vec<EndpointSlice> = serde_json::from_value(items.clone()).unwrap();
+        super::addresses(&slices, port).iter().map(ToString::to_string).collect()
     }
 
     #[test]
