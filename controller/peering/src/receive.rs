@@ -34,7 +34,6 @@ mod review;
 mod router;
 mod server;
 mod settings;
-mod source;
 mod status;
 mod timeouts;
 mod tls;

@@ -4,21 +4,19 @@
 //! with room of its own:
 //!
 //! - **Unproven**: no request on it was authenticated yet. They have a quarter of the room. When there is none left, the
-//!   oldest of the [`source`] with the most of them is evicted, so a host that opens many connections evicts its own.
+//!   oldest of the [source](source_of) with the most of them is evicted, so a host that opens many connections evicts its own.
 //! - **Proven**: it sent an authenticated request, or a good client certificate. They have the rest and are never evicted.
 //!   One that finds no room is answered, and closes after the answer.
 //! - **Probes**: it asked for `/healthz` or `/readyz`, and nothing was authenticated. There are [`PROBES`] of them; the
 //!   oldest is evicted first.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-
-use super::source;
 
 /// The most connections of probes.
 const PROBES: usize = 16;
@@ -35,20 +33,13 @@ struct Open {
     next: u64,
     unproven: BTreeMap<u64, Waiting>,
     probes: BTreeMap<u64, Waiting>,
-    proven: usize,
+    proven: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     source: IpAddr,
-    cut: Arc<Notify>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Unproven,
-    Proven,
-    Probe,
+    evicted: Arc<Notify>,
 }
 
 /// The room of one connection, until it is dropped.
@@ -56,8 +47,7 @@ enum Kind {
 pub(crate) struct Slot {
     connections: Arc<Connections>,
     number: u64,
-    kind: Mutex<Kind>,
-    cut: Arc<Notify>,
+    evicted: Arc<Notify>,
     /// It is proven and found no room.
     leaving: AtomicBool,
 }
@@ -70,8 +60,8 @@ impl Connections {
 
     /// Adds an unproven connection, and evicts another if there is no room.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Slot {
-        let source = source::of(address);
-        let cut = Arc::new(Notify::new());
+        let source = source_of(address);
+        let evicted = Arc::new(Notify::new());
         let mut open = self.open.lock();
         if open.unproven.len() >= self.max_unproven
             && let Some(oldest) = oldest_of_the_most(&open.unproven)
@@ -80,15 +70,9 @@ impl Connections {
         }
         let number = open.next;
         open.next += 1;
-        open.unproven.insert(number, Waiting { source, cut: Arc::clone(&cut) });
+        open.unproven.insert(number, Waiting { source, evicted: Arc::clone(&evicted) });
         drop(open);
-        Slot {
-            connections: Arc::clone(self),
-            number,
-            kind: Mutex::new(Kind::Unproven),
-            cut,
-            leaving: AtomicBool::new(false),
-        }
+        Slot { connections: Arc::clone(self), number, evicted, leaving: AtomicBool::new(false) }
     }
 }
 
@@ -103,14 +87,14 @@ fn oldest_of_the_most(unproven: &BTreeMap<u64, Waiting>) -> Option<u64> {
 
 fn evict(waiting: &mut BTreeMap<u64, Waiting>, number: u64) {
     if let Some(connection) = waiting.remove(&number) {
-        connection.cut.notify_one();
+        connection.evicted.notify_one();
     }
 }
 
 impl Slot {
     /// Completes when the connection is evicted.
     pub(crate) async fn evicted(&self) {
-        self.cut.notified().await;
+        self.evicted.notified().await;
     }
 
     /// Whether the connection may stay after the answer.
@@ -126,30 +110,21 @@ impl Slot {
     }
 
     fn promote(&self) -> bool {
-        let mut kind = self.kind.lock();
-        if *kind == Kind::Proven {
+        let mut open = self.connections.open.lock();
+        if open.proven.contains(&self.number) {
             return true;
         }
-        let mut open = self.connections.open.lock();
-        if open.proven >= self.connections.max_proven {
+        if open.proven.len() >= self.connections.max_proven {
             return false;
         }
-        let number = self.number;
         // One that was evicted is in neither map.
-        let there = open.unproven.remove(&number).or_else(|| open.probes.remove(&number)).is_some();
-        if there {
-            open.proven += 1;
-            *kind = Kind::Proven;
-        }
-        there
+        let is_open =
+            open.unproven.remove(&self.number).or_else(|| open.probes.remove(&self.number)).is_some();
+        is_open && open.proven.insert(self.number)
     }
 
     /// It asks for health. That changes nothing for a proven one.
     pub(crate) fn probe(&self) {
-        let mut kind = self.kind.lock();
-        if *kind != Kind::Unproven {
-            return;
-        }
         let mut open = self.connections.open.lock();
         let Some(connection) = open.unproven.remove(&self.number) else { return };
         if open.probes.len() >= PROBES
@@ -158,19 +133,24 @@ impl Slot {
             evict(&mut open.probes, oldest);
         }
         open.probes.insert(self.number, connection);
-        *kind = Kind::Probe;
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let kind = *self.kind.lock();
         let mut open = self.connections.open.lock();
-        match kind {
-            Kind::Proven => open.proven -= 1,
-            Kind::Unproven => drop(open.unproven.remove(&self.number)),
-            Kind::Probe => drop(open.probes.remove(&self.number)),
-        }
+        open.proven.remove(&self.number);
+        open.unproven.remove(&self.number);
+        open.probes.remove(&self.number);
+    }
+}
+
+/// What counts as one sender before it is authenticated: an IPv4 address, or the /64 of an IPv6 address, because one
+/// host has as many addresses of its /64 as it likes. IPv4 written as IPv6 is IPv4.
+pub(super) fn source_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
+        ip => ip,
     }
 }
 
@@ -252,5 +232,17 @@ mod tests {
         assert!(!strangers.iter().any(is_cut));
         drop(probes);
         assert!(connections.open.lock().probes.is_empty());
+    }
+
+    #[test]
+    fn an_ipv6_source_is_its_network_and_an_ipv4_source_its_address() {
+        for (address, source) in [
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:3::", "2001:db8:1:3::"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+        ] {
+            assert_eq!(source_of(address.parse().unwrap()).to_string(), source);
+        }
     }
 }

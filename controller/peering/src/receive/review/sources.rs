@@ -1,6 +1,6 @@
 //! How often the API server is asked on behalf of one source address.
 //!
-//! A [`source`] may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. Sources that ask for nothing are
+//! A [source](source_of) may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. Sources that ask for nothing are
 //! forgotten when there are too many.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::PER_SOURCE;
-use crate::receive::source;
+use crate::receive::connections::source_of;
 
 const MISTAKES: f64 = 32.0;
 const PER_SECOND: f64 = 4.0;
@@ -31,10 +31,10 @@ pub(super) struct Source {
 
 impl Sources {
     pub(super) fn get(&self, address: IpAddr) -> Arc<Source> {
-        let address = source::of(address);
+        let address = source_of(address);
         let mut sources = self.0.lock();
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&address) {
-            // First those that forgetting changes nothing for, then whoever is not asking now.
+            // First those without mistakes, then all that have no review in flight.
             sources.retain(|_, source| Arc::strong_count(source) > 1 || source.has_made_mistakes());
             if sources.len() >= MAX_SOURCES {
                 sources.retain(|_, source| Arc::strong_count(source) > 1);
