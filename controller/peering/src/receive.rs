@@ -9,7 +9,7 @@
 //! 2. [`server`]: TLS, HTTP/1.1, the time that each part may take ([`timeouts`]), one length only ([`framing`]).
 //! 3. [`router`]: which of the four paths is it?
 //! 4. [`admission`]: is the sender authenticated ([`auth`]), and does the body fit?
-//! 5. [`apply`]: what does each message ask of the table ([`meaning`]), and what is its answer?
+//! 5. [`apply`]: what does each message ask of the table, and what is its answer?
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,10 +25,8 @@ use tokio::time::{sleep, timeout};
 mod admission;
 mod apply;
 mod auth;
-mod batch;
 mod connections;
 mod framing;
-mod meaning;
 mod replay;
 mod review;
 mod router;

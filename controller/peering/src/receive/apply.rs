@@ -5,12 +5,18 @@
 //! A process that drains applies a message and answers 503, so that the sender pushes to the next process too (see
 //! [`RefreshDrain`](super::RefreshDrain)).
 
-use http::StatusCode;
-use sandgate_routes::{Invalid, Observation, Outcome};
+use std::net::IpAddr;
 
-use super::meaning::Meaning;
+use http::StatusCode;
+use sandgate_routes::{
+    Capability, Fate, Invalid, ObjectKey, Observation, Outcome, Secret, State, TokenKind, Version, verdict,
+};
+use serde::Deserialize;
+
+use super::admission::MAX_MESSAGE;
 use super::router::{App, Peer};
-use crate::message::RouteMessage;
+use super::settings::Pushed;
+use crate::message::{MessageError, RouteMessage, text};
 
 /// The error of a message that a draining process has applied.
 const DRAINING: &str =
@@ -56,13 +62,18 @@ impl App {
 
     /// What a message asks of the table, or its answer if it asks nothing.
     fn observation(&self, peer: &Peer, message: &[u8]) -> Result<Observation, Answer> {
+        // In a batch: the body of a single message has this limit already.
+        if message.len() > MAX_MESSAGE {
+            let error = format!("a message has at most {MAX_MESSAGE} bytes");
+            return Err((StatusCode::PAYLOAD_TOO_LARGE, Some(error)));
+        }
         let counters = &self.board.counters;
         let read = RouteMessage::parse(message).and_then(|message| {
             let no_address = message.address().err();
-            message.meaning(&self.pushed).map(|meaning| (meaning, no_address))
+            message.observation(&self.pushed).map(|observation| (observation, no_address))
         });
         match read {
-            Ok((Meaning::Apply(mut observation), no_address)) => {
+            Ok((Some(mut observation), no_address)) => {
                 // As with a watched object: it is known and not routed to.
                 let outside = self.policy.screen(&mut observation).map(|refused| refused.to_string());
                 if let Some(refused) = outside.or_else(|| no_address.map(|error| error.to_string())) {
@@ -74,7 +85,7 @@ impl App {
                 }
                 Ok(observation)
             }
-            Ok((Meaning::Legacy, _)) => {
+            Ok((None, _)) => {
                 counters.legacy.up();
                 Err((StatusCode::NO_CONTENT, None))
             }
@@ -115,5 +126,73 @@ impl App {
             tracing::warn!(more, "refresh: a message of {} was refused: {reason}", peer.address);
         });
         (status, Some(reason))
+    }
+}
+
+impl RouteMessage {
+    /// The object and its version in a message that is refused for something else, if they are good.
+    pub(crate) fn identity_of(json: &[u8], provider: &str) -> Option<(ObjectKey, Version)> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Identity {
+            #[serde(default, deserialize_with = "text")]
+            namespace: String,
+            #[serde(default, deserialize_with = "text")]
+            name: String,
+            #[serde(default, deserialize_with = "text")]
+            resource_version: String,
+        }
+        if json.trim_ascii_start().first() != Some(&b'{') {
+            return None;
+        }
+        let Identity { namespace, name, resource_version } = serde_json::from_slice(json).ok()?;
+        Self { namespace, name, resource_version, ..Self::default() }.identity(provider).ok()
+    }
+
+    /// The state. One that is missing or of a later version is unknown, which ends the state before it.
+    fn known_state(&self) -> State {
+        self.state.parse().unwrap_or(State::Unknown)
+    }
+
+    /// The pod's address. A message that deletes needs none, so there it is not checked.
+    ///
+    /// # Errors
+    /// When `ip` is no address.
+    pub(crate) fn address(&self) -> Result<Option<IpAddr>, MessageError> {
+        let deletes = verdict(self.known_state(), Capability::default()).fate == Fate::Delete;
+        if deletes || self.ip.is_empty() {
+            return Ok(None);
+        }
+        self.ip.parse().map(Some).map_err(|_| MessageError::Address)
+    }
+
+    /// What the message says of its object. The table checks the rest, and the policy the address. `None` for a message of
+    /// an old sender, without the object's name: it is ignored.
+    pub(crate) fn observation(self, pushed: &Pushed) -> Result<Option<Observation>, MessageError> {
+        if self.namespace.is_empty() && self.name.is_empty() && !self.id.is_empty() {
+            return Ok(None);
+        }
+        let (key, version) = self.identity(&pushed.provider)?;
+        let state = self.known_state();
+        let ip = self.address().unwrap_or_default();
+        let own_id = key.has_own_id(&self.id) || pushed.id_is_name && self.id == key.name();
+        Ok(Some(Observation {
+            key,
+            own_id,
+            id: self.id,
+            uid: self.uid,
+            owner: self.owner,
+            state,
+            version,
+            ip,
+            token: (!self.access_token.is_empty()).then(|| match pushed.token_kind {
+                TokenKind::Runtime => Secret::new(self.access_token),
+                TokenKind::SecureAccess => Secret::secure_access(self.access_token),
+            }),
+            require_traffic_auth: self.require_traffic_auth,
+            clash: pushed.clash,
+            created: None,
+            ip_is_claimed: pushed.ip_is_claimed,
+        }))
     }
 }

@@ -1,4 +1,4 @@
-//! The paths of the port, and what they answer.
+//! The paths of the port, and their handlers.
 //!
 //! | request | answer |
 //! |---|---|
@@ -6,7 +6,12 @@
 //! | `POST /refresh/batch`, one message a line | 200 and a line of JSON for each line, in order |
 //! | `GET /healthz` | 200 |
 //! | `GET /readyz` | 200 once the first lists are in the table, until the process drains; else 503 |
+//!
+//! The lines of a batch are applied in order, and each is accepted or refused on its own. The answer has one line of
+//! JSON for each: its number from 1, the status that it would have got alone, and what was wrong. Empty lines are
+//! skipped and not answered. A batch over a limit is refused whole, and nothing of it is applied.
 
+use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -17,15 +22,21 @@ use axum::routing::{get, post};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use sandgate_routes::{AddressPolicy, RouteReader, RouteWriter};
+use serde_json::json;
 use tokio::sync::Notify;
 
 use super::admission::{MAX_MESSAGE, Permits, explained};
 use super::auth::Auth;
-use super::batch;
 use super::connections::Slot;
 use super::settings::Pushed;
 use super::status::{Board, LogLimit};
 use super::timeouts::{Timeouts, Watchdog};
+
+/// The largest batch, and the most messages in it.
+pub(crate) const MAX_BATCH: usize = 8 << 20;
+pub(crate) const MAX_LINES: usize = 10_000;
+/// The messages that are applied before other tasks get a turn.
+const TURN: usize = 64;
 
 /// What every request shares.
 pub(crate) struct App {
@@ -103,15 +114,34 @@ async fn refresh_batch(
     Extension(peer): Extension<Peer>,
     request: Request,
 ) -> Response {
-    let (body, _permit) = match app.admit(&peer, request, &app.permits.batches, batch::MAX_BYTES).await {
+    let (body, _permit) = match app.admit(&peer, request, &app.permits.batches, MAX_BATCH).await {
         Ok(admitted) => admitted,
         Err(refused) => return refused,
     };
-    if batch::lines(&body).count() > batch::MAX_LINES {
+    let mut lines =
+        (1..).zip(body.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
+    if lines.clone().count() > MAX_LINES {
         app.board.counters.too_large.up();
-        return explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {} lines", batch::MAX_LINES));
+        return explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {MAX_LINES} lines"));
     }
     app.board.counters.batches.up();
-    let answer = batch::apply(&body, |lines| app.apply(&peer, lines)).await;
-    ([(CONTENT_TYPE, HeaderValue::from_static(batch::MEDIA_TYPE))], answer).into_response()
+    let mut answer = String::new();
+    loop {
+        let (numbers, messages): (Vec<usize>, Vec<&[u8]>) = lines.by_ref().take(TURN).unzip();
+        if messages.is_empty() {
+            break;
+        }
+        for (line, (status, error)) in numbers.into_iter().zip(app.apply(&peer, &messages)) {
+            let status = status.as_u16();
+            // Writing to a string does not fail.
+            let _ = match error {
+                None => writeln!(answer, r#"{{"line":{line},"status":{status}}}"#),
+                Some(error) => {
+                    writeln!(answer, r#"{{"line":{line},"status":{status},"error":{}}}"#, json!(error))
+                }
+            };
+        }
+        tokio::task::yield_now().await;
+    }
+    ([(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], answer).into_response()
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fixture::{Answer, Plane, message};
 use crate::receive::admission::MAX_MESSAGE;
-use crate::receive::batch::{MAX_BYTES, MAX_LINES};
+use crate::receive::router::{MAX_BATCH, MAX_LINES};
 
 async fn push(plane: &Plane, body: String) -> Answer {
     plane.post("/refresh/batch", body, None).await
@@ -68,7 +68,7 @@ async fn ten_thousand_lines_are_taken_and_one_more_is_refused_whole() {
 async fn a_batch_that_is_too_large_is_refused_whole_and_a_line_that_is_alone() {
     let plane = Plane::open().await;
     let good = named("a", "running", "1").to_string();
-    assert_eq!(push(&plane, good.clone() + "\n" + &" ".repeat(MAX_BYTES)).await.status, 413);
+    assert_eq!(push(&plane, good.clone() + "\n" + &" ".repeat(MAX_BATCH)).await.status, 413);
     assert_eq!(plane.reader.counts().objects, 0);
     let mut long = named("b", "running", "1").to_string();
     long.insert_str(1, &" ".repeat(MAX_MESSAGE));

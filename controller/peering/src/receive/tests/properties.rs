@@ -5,7 +5,6 @@ use sandgate_routes::{Limits, Outcome, RouteTable};
 use serde_json::{Map, Value, json};
 
 use crate::RouteMessage;
-use crate::receive::meaning::Meaning;
 use sandgate_routes::AddressPolicy;
 
 /// Values that are nearly right.
@@ -79,7 +78,7 @@ fn whether_a_pushed_id_is_the_objects_own_is_its_providers_rule() {
         for (id, is_own) in [(own, true), ("team-a--demo", true), (other, false)] {
             let message = json!({ "id": id, "namespace": "team-a", "name": "demo", "resourceVersion": "1" });
             let message = RouteMessage::parse(message.to_string().as_bytes()).unwrap();
-            let Ok(Meaning::Apply(observation)) = message.meaning(pushed) else { panic!("a route") };
+            let Ok(Some(observation)) = message.observation(pushed) else { panic!("a route") };
             assert_eq!(observation.own_id, is_own, "{provider} {id}");
         }
     }
@@ -95,9 +94,9 @@ proptest! {
         let pushed = super::fixture::pushed("openkruise");
         for body in bodies {
             let before = reader.counts();
-            match RouteMessage::parse(&body).and_then(|message| message.meaning(&pushed)) {
-                Err(_) | Ok(Meaning::Legacy) => {}
-                Ok(Meaning::Apply(mut observation)) => {
+            match RouteMessage::parse(&body).and_then(|message| message.observation(&pushed)) {
+                Err(_) | Ok(None) => {}
+                Ok(Some(mut observation)) => {
                     policy.screen(&mut observation);
                     let outcome = writer.apply(observation);
                     if matches!(outcome, Outcome::Invalid(_)) {
