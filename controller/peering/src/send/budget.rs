@@ -1,11 +1,15 @@
-//! How often one peer is tried again: some tries a second, and a part of the first tries. A peer that is down is then
-//! not asked ten times for every message there is.
+//! How often one peer is tried again: [`PER_SECOND`] times a second, and [`PER_TRY`] times for each first try. So a
+//! peer that is down does not get ten tries for every message there is.
+//!
+//! This is a token bucket, and tower's `TpsBudget` is not. That one counts over a sliding window: after a burst that has
+//! spent it, there is no retry until the burst leaves the window, ten seconds later for a burst of [`MAX`]. Here a retry
+//! is earned every 100 ms, so a peer that is back after a second is reached after a second.
 
 use tokio::time::Instant;
 
 const PER_SECOND: f64 = 10.0;
 const PER_TRY: f64 = 0.2;
-const MOST: f64 = 100.0;
+const MAX: f64 = 100.0;
 
 #[derive(Debug)]
 pub(super) struct Budget {
@@ -15,15 +19,15 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(now: Instant) -> Self {
-        Self { left: MOST, since: now }
+        Self { left: MAX, since: now }
     }
 
-    /// A first try earns a part of another one.
+    /// A first try earns part of a retry.
     pub(super) fn first(&mut self, now: Instant) {
         self.earn(now, PER_TRY);
     }
 
-    /// Whether there is one more to spend.
+    /// Spends one retry, if there is one.
     pub(super) fn again(&mut self, now: Instant) -> bool {
         self.earn(now, 0.0);
         let enough = self.left >= 1.0;
@@ -36,7 +40,7 @@ impl Budget {
     fn earn(&mut self, now: Instant, more: f64) {
         let passed = now.saturating_duration_since(self.since).as_secs_f64();
         self.since = now;
-        self.left = (self.left + more + passed * PER_SECOND).min(MOST);
+        self.left = (self.left + more + passed * PER_SECOND).min(MAX);
     }
 }
 

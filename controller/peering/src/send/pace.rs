@@ -1,23 +1,22 @@
-//! How long one peer is waited for.
+//! How long to wait for one peer.
 //!
-//! It begins with the least. An answer says how long the peer takes: four times the smoothed time is then enough, as long
-//! as it is between the least and the most. No answer in time doubles it, so that a peer that has become slow is found out
-//! in a few tries.
+//! The wait begins at the minimum. After an answer it is four times the smoothed time that answers take, within the
+//! minimum and the maximum. After a timeout it doubles, so a peer that has become slow has enough time after a few tries.
 
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Pace {
-    least: Duration,
-    most: Duration,
+    min: Duration,
+    max: Duration,
     allowed: Duration,
     /// How long an answer takes, smoothed.
     usual: Option<Duration>,
 }
 
 impl Pace {
-    pub(super) fn new(least: Duration, most: Duration) -> Self {
-        Self { least, most: most.max(least), allowed: least, usual: None }
+    pub(super) fn new(min: Duration, max: Duration) -> Self {
+        Self { min, max: max.max(min), allowed: min, usual: None }
     }
 
     /// How long the next answer may take.
@@ -25,16 +24,16 @@ impl Pace {
         self.allowed
     }
 
-    /// An answer took so long.
+    /// An answer took this long.
     pub(super) fn answered(&mut self, took: Duration) {
         let usual = self.usual.map_or(took, |usual| (usual * 7 + took) / 8);
         self.usual = Some(usual);
-        self.allowed = (usual * 4).clamp(self.least, self.most);
+        self.allowed = (usual * 4).clamp(self.min, self.max);
     }
 
-    /// There was none in time.
+    /// There was no answer in time.
     pub(super) fn missed(&mut self) {
-        self.allowed = (self.allowed * 2).min(self.most);
+        self.allowed = (self.allowed * 2).min(self.max);
     }
 }
 
