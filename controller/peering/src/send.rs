@@ -49,14 +49,13 @@ mod peer;
 mod queue;
 mod settings;
 mod ticket;
-mod tls;
 mod worker;
 
 #[cfg(all(test, feature = "receive"))]
 mod tests;
 
 #[cfg(all(test, feature = "receive"))]
-pub(crate) use tls::client_config;
+pub(crate) use credentials::client_config;
 
 pub use address::{PeerAddress, PeerAddressError};
 pub use credentials::Credentials;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, InvalidHeaderValue, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{HeaderValue, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Bytes;
@@ -43,8 +43,6 @@ pub(super) enum TryError {
     Http(#[from] hyper::Error),
     #[error(transparent)]
     Request(#[from] http::Error),
-    #[error(transparent)]
-    Header(#[from] InvalidHeaderValue),
     #[error(transparent)]
     Body(Box<dyn Error + Send + Sync>),
     #[error(transparent)]
@@ -107,7 +105,7 @@ impl Connection {
             // An error shows in the request that is on the connection.
             let _ = connection.await;
         });
-        let host = HeaderValue::from_str(peer.authority())?;
+        let host = HeaderValue::from_str(peer.authority()).map_err(http::Error::from)?;
         Ok(Self { sender, driver, host })
     }
 
@@ -125,7 +123,7 @@ impl Connection {
     ) -> Result<Answer, TryError> {
         let mut request = Request::post(path).header(HOST, &self.host).header(CONTENT_TYPE, content_type);
         if let Some(authorization) = authorization {
-            let mut value = HeaderValue::from_str(authorization)?;
+            let mut value = HeaderValue::from_str(authorization).map_err(http::Error::from)?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }

@@ -1,15 +1,17 @@
-//! How a sender proves who it is: the same three ways that a receiver knows.
+//! The credentials of a sender: a client certificate, a bearer token, or a shared key.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustls::ClientConfig;
+use rustls::client::WebPkiServerVerifier;
 
-use super::tls;
 use crate::credential::{CredentialError, read};
 use crate::hmac::{HmacKey, RandomError, unix_now};
+use crate::pem::{authorities, certificates, private_key};
 use crate::reload::Reloaded;
+use crate::tls::{ALPN, provider};
 
-/// What to prove oneself with. Files are read again when they change.
+/// The files that authenticate a sender. They are read again when they change.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// The authorities of the peers' certificates: needed where a peer is `https`.
@@ -35,7 +37,7 @@ impl Proofs {
         let tls = ca.map(|ca| {
             let files = [&ca].into_iter().chain(certificate.iter().flat_map(|(a, b)| [a, b])).cloned();
             Reloaded::new(files.collect(), move || {
-                tls::client_config(&ca, certificate.as_ref().map(|(a, b)| (a.as_path(), b.as_path())))
+                client_config(&ca, certificate.as_ref().map(|(a, b)| (a.as_path(), b.as_path())))
             })
         });
         let token = token.map(|file| {
@@ -74,4 +76,26 @@ impl Proofs {
             tracing::error!("push: the credentials have changed and the old ones are kept: {error}");
         }
     }
+}
+
+/// Reads the authorities of the peers, and the certificate and key of the sender, if it has one.
+pub(crate) fn client_config(
+    ca: &Path,
+    identity: Option<(&Path, &Path)>,
+) -> Result<ClientConfig, CredentialError> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(authorities(ca)?, provider())
+        .build()
+        .map_err(|error| CredentialError::tls(ca, &error))?;
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CredentialError::tls(ca, &error))?
+        .with_webpki_verifier(verifier);
+    let mut config = match identity {
+        Some((certificate, key)) => builder
+            .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+            .map_err(|error| CredentialError::tls(certificate, &error))?,
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
 }
