@@ -176,11 +176,16 @@ fn refused(key: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::new(format!("refresh.{key}"), reason)
 }
 
-fn path(key: &str, text: String) -> Result<PathBuf, ConfigError> {
+/// A text that is not empty; `what` it is.
+fn non_empty(key: &str, what: &str, text: String) -> Result<String, ConfigError> {
     if text.is_empty() {
-        return Err(refused(key, "expected the path of a file, found an empty text"));
+        return Err(refused(key, format!("expected {what}, found an empty text")));
     }
-    Ok(text.into())
+    Ok(text)
+}
+
+fn path(key: &str, text: String) -> Result<PathBuf, ConfigError> {
+    non_empty(key, "the path of a file", text).map(PathBuf::from)
 }
 
 fn word(text: &str, max: usize) -> bool {
@@ -190,6 +195,10 @@ fn word(text: &str, max: usize) -> bool {
 
 fn in_range(key: &str, found: u64, max: u64) -> Result<u64, ConfigError> {
     sandgate_config::in_range(&format!("refresh.{key}"), found, max)
+}
+
+fn seconds(key: &str, found: u64, max: u64) -> Result<Duration, ConfigError> {
+    in_range(key, found, max).map(Duration::from_secs)
 }
 
 impl RawRefresh {
@@ -210,15 +219,15 @@ impl RawRefresh {
         {
             return Err(refused("provider", "expected 1 to 63 letters, digits, `.`, `_` or `-`"));
         }
-        let lease = in_range("lease-seconds", self.lease_seconds, MAX_LEASE_SECONDS)?;
+        let lease = seconds("lease-seconds", self.lease_seconds, MAX_LEASE_SECONDS)?;
         let confirmation =
-            in_range("confirmation-seconds", self.confirmation_seconds, MAX_CONFIRMATION_SECONDS)?;
+            seconds("confirmation-seconds", self.confirmation_seconds, MAX_CONFIRMATION_SECONDS)?;
         let max_connections = in_range("max-connections", self.max_connections, MAX_CONNECTIONS)?;
         let settings = RefreshSettings {
             listen: SocketAddr::new(self.address, self.port),
             pushed: choose(self.provider)?,
-            lease: Duration::from_secs(lease),
-            confirmation: Duration::from_secs(confirmation),
+            lease,
+            confirmation,
             max_connections: usize::try_from(max_connections).unwrap_or(usize::MAX),
             tls: self.tls.map(RawTls::check).transpose()?,
             token_review: self.token_review.map(RawTokenReview::check).transpose()?,
@@ -259,27 +268,20 @@ impl RawTls {
 
 impl RawTokenReview {
     fn check(self) -> Result<TokenReviewSettings, ConfigError> {
-        if self.audience.is_empty() {
-            return Err(refused("token-review.audience", "expected an audience, found an empty text"));
-        }
+        let audience = non_empty("token-review.audience", "an audience", self.audience)?;
         if self.subjects.is_empty() || self.subjects.iter().any(String::is_empty) {
             return Err(refused(
                 "token-review.subjects",
                 "expected user names such as system:serviceaccount:NAMESPACE:NAME",
             ));
         }
-        let context = match self.context {
-            Some(context) if context.is_empty() => {
-                return Err(refused("token-review.context", "expected a name, found an empty text"));
-            }
-            context => context,
-        };
+        let context = self.context.map(|name| non_empty("token-review.context", "a name", name));
         Ok(TokenReviewSettings {
-            audience: self.audience,
+            audience,
             subjects: self.subjects,
             access: Access {
                 kubeconfig: self.kubeconfig.map(|text| path("token-review.kubeconfig", text)).transpose()?,
-                context,
+                context: context.transpose()?,
             },
         })
     }
@@ -300,8 +302,7 @@ impl RawHmac {
             }
             keys.push((id, path("hmac.keys.file", file)?));
         }
-        let window = in_range("hmac.window-seconds", self.window_seconds, MAX_WINDOW_SECONDS)?;
-        let window = Duration::from_secs(window);
+        let window = seconds("hmac.window-seconds", self.window_seconds, MAX_WINDOW_SECONDS)?;
         // A message stays good for twice the window; one that outlives the tombstone could bring a route back.
         if window * 2 > tombstone_lifetime {
             return Err(refused(
