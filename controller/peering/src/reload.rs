@@ -6,7 +6,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -18,7 +18,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
 type Load<T> = Box<dyn Fn() -> Result<T, CredentialError> + Send + Sync>;
 /// Device, inode, length, times of change: of each file, as far as it is there.
-type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
+type Signature = Vec<Option<(u64, u64, u64, SystemTime, (i64, i64))>>;
 
 pub(crate) struct Reloaded<T> {
     value: ArcSwap<T>,
@@ -60,8 +60,8 @@ impl<T> Reloaded<T> {
 fn signature(paths: &[PathBuf]) -> Signature {
     let of = |path: &PathBuf| {
         let found = std::fs::metadata(path).ok()?;
-        let times = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
-        Some((found.dev(), found.ino(), found.len(), times.0, times.1, times.2, times.3))
+        let changed = (found.ctime(), found.ctime_nsec());
+        Some((found.dev(), found.ino(), found.len(), found.modified().ok()?, changed))
     };
     paths.iter().map(of).collect()
 }

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -82,27 +82,18 @@ impl App {
     }
 
     async fn read(&self, mut body: Body, max: usize, deadline: Instant) -> Result<Bytes, Response> {
-        let announced = body.size_hint().lower();
-        let mut whole = Vec::new();
-        let mut too_large = announced > max as u64;
-        while !too_large {
-            match timeout_at(deadline, body.frame()).await {
-                Ok(None) => return Ok(whole.into()),
-                Ok(Some(Ok(frame))) => {
-                    let Ok(data) = frame.into_data() else { continue };
-                    too_large = whole.len() + data.len() > max;
-                    if !too_large {
-                        whole.extend_from_slice(&data);
-                    }
-                }
-                Ok(Some(Err(_))) => return Err(StatusCode::BAD_REQUEST.into_response()),
+        // A body that is announced as too large is not kept at all.
+        if body.size_hint().lower() <= max as u64 {
+            match timeout_at(deadline, Limited::new(&mut body, max).collect()).await {
+                Ok(Ok(whole)) => return Ok(whole.to_bytes()),
+                Ok(Err(error)) if error.is::<LengthLimitError>() => {}
+                Ok(Err(_)) => return Err(StatusCode::BAD_REQUEST.into_response()),
                 Err(_) => {
                     self.board.counters.slow.up();
                     return Err(closing(StatusCode::REQUEST_TIMEOUT.into_response()));
                 }
             }
         }
-        drop(whole);
         self.board.counters.too_large.up();
         discard(body, deadline).await;
         Err(closing(explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {max} bytes"))))

@@ -100,29 +100,23 @@ async fn refresh(
     State(app): State<Arc<App>>,
     Extension(peer): Extension<Peer>,
     request: Request,
-) -> Response {
-    let (body, _permit) = match app.admit(&peer, request, &app.permits.messages, MAX_MESSAGE).await {
-        Ok(admitted) => admitted,
-        Err(refused) => return refused,
-    };
+) -> Result<Response, Response> {
+    let (body, _permit) = app.admit(&peer, request, &app.permits.messages, MAX_MESSAGE).await?;
     let (status, error) = app.apply(&peer, &[&*body]).pop().unwrap_or((StatusCode::NO_CONTENT, None));
-    error.map_or_else(|| status.into_response(), |error| explained(status, &error))
+    Ok(error.map_or_else(|| status.into_response(), |error| explained(status, &error)))
 }
 
 async fn refresh_batch(
     State(app): State<Arc<App>>,
     Extension(peer): Extension<Peer>,
     request: Request,
-) -> Response {
-    let (body, _permit) = match app.admit(&peer, request, &app.permits.batches, MAX_BATCH).await {
-        Ok(admitted) => admitted,
-        Err(refused) => return refused,
-    };
+) -> Result<Response, Response> {
+    let (body, _permit) = app.admit(&peer, request, &app.permits.batches, MAX_BATCH).await?;
     let mut lines =
         (1..).zip(body.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
     if lines.clone().count() > MAX_LINES {
         app.board.counters.too_large.up();
-        return explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {MAX_LINES} lines"));
+        return Err(explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {MAX_LINES} lines")));
     }
     app.board.counters.batches.up();
     let mut answer = String::new();
@@ -143,5 +137,5 @@ async fn refresh_batch(
         }
         tokio::task::yield_now().await;
     }
-    ([(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], answer).into_response()
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], answer).into_response())
 }

@@ -52,11 +52,8 @@ pub(super) struct Certificates {
 impl Certificates {
     pub(super) fn new(files: TlsFiles) -> Result<Self, CredentialError> {
         let paths = [&files.certificate, &files.key].into_iter().chain(&files.client_ca).cloned().collect();
-        let load = {
-            let files = files.clone();
-            move || tls::server_config(&files)
-        };
-        Ok(Self { config: Reloaded::new(paths, load)?, files })
+        let loaded = files.clone();
+        Ok(Self { config: Reloaded::new(paths, move || tls::server_config(&loaded))?, files })
     }
 }
 
@@ -237,26 +234,17 @@ impl Server {
                 [server.app.auth.reload(), server.tls.as_ref().and_then(|tls| tls.config.reload())]
             });
             let Ok(reloaded) = reloading.await else { return };
-            if reloaded.iter().all(Option::is_none) {
-                continue;
-            }
             for ((result, error), what) in reloaded.into_iter().zip(&mut errors).zip(["keys", "certificates"])
             {
-                match result {
-                    None => {}
-                    Some(Ok(())) => {
-                        tracing::info!("refresh: the {what} have changed and are taken over");
-                        *error = None;
-                        // An error means that no connection is open.
-                        let _ = end.send(());
-                    }
-                    Some(Err(reason)) => {
-                        tracing::error!(
-                            "refresh: the {what} have changed and the old ones are kept: {reason}"
-                        );
-                        *error = Some(reason.to_string());
-                    }
+                let Some(result) = result else { continue };
+                *error = result.err().map(|reason| reason.to_string());
+                if let Some(reason) = error {
+                    tracing::error!("refresh: the {what} have changed and the old ones are kept: {reason}");
+                    continue;
                 }
+                tracing::info!("refresh: the {what} have changed and are taken over");
+                // An error means that no connection is open.
+                let _ = end.send(());
             }
             self.app.board.error(errors.iter().flatten().next().cloned());
         }
