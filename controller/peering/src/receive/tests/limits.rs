@@ -13,6 +13,7 @@ use super::fixture::{DEADLINE, KEY, Plane, eventually, key_file, message};
 use crate::HmacKey;
 use crate::hmac::unix_now;
 use crate::receive::admission::MAX_MESSAGE;
+use crate::receive::router::MAX_LINES;
 use crate::receive::timeouts::Timeouts;
 
 const SHORT: Duration = Duration::from_millis(150);
@@ -89,6 +90,23 @@ async fn a_body_that_does_not_come_gets_408_and_the_connection_closes() {
     stream.write_all(b"POST /refresh HTTP/1.1\r\nhost: p\r\ncontent-length: 9\r\n\r\n{").await.unwrap();
     assert!(rest(&mut stream).await.starts_with("HTTP/1.1 408"));
     assert_eq!(plane.status().slow, 1);
+}
+
+#[tokio::test]
+async fn a_sender_that_does_not_read_its_answer_is_disconnected() {
+    // Its silence would end the connection only after the deadline. What ends it before is `TCP_USER_TIMEOUT`.
+    let timeouts =
+        Timeouts { head: SHORT, proven: DEADLINE * 2, unproven: DEADLINE * 2, ..Timeouts::default() };
+    let plane = impatient(timeouts).await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(plane.address).await.unwrap();
+    // The answer has a line of JSON for each of these.
+    let body = "x\n".repeat(MAX_LINES);
+    let head = format!("POST /refresh/batch HTTP/1.1\r\nhost: p\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    eventually(|| (plane.status().batches == 1).then_some(())).await;
+    eventually(|| (plane.status().connections == 0).then_some(())).await;
 }
 
 #[tokio::test]
