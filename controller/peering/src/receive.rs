@@ -45,7 +45,7 @@ pub use status::{RefreshDrain, RefreshStatus, RefreshStatusReader};
 use auth::Auth;
 use router::App;
 use server::{Certificates, Server, listen};
-use status::Board;
+use status::StatusWriter;
 use timeouts::Timeouts;
 
 use crate::credential::CredentialError;
@@ -78,30 +78,30 @@ pub struct Receiver {
     timeouts: Timeouts,
     /// Signatures up to this second are refused. Without it: up to the second in which the receiver starts.
     since: Option<u64>,
-    board: Arc<Board>,
+    status: Arc<StatusWriter>,
 }
 
 impl Receiver {
     /// Makes a receiver. It opens and reads nothing before [`run`](Self::run).
     pub fn new(settings: RefreshSettings, policy: AddressPolicy, writer: RouteWriter) -> Self {
-        let board = Arc::new(Board::new(settings.methods()));
-        Self { settings, policy, writer, timeouts: Timeouts::default(), since: None, board }
+        let status = Arc::new(StatusWriter::new(settings.methods()));
+        Self { settings, policy, writer, timeouts: Timeouts::default(), since: None, status }
     }
 
     /// A view of the status for other threads.
     pub fn status(&self) -> RefreshStatusReader {
-        RefreshStatusReader(Arc::clone(&self.board))
+        RefreshStatusReader(Arc::clone(&self.status))
     }
 
     /// A handle that announces the end of the process.
     pub fn drain(&self) -> RefreshDrain {
-        RefreshDrain(Arc::clone(&self.board))
+        RefreshDrain(Arc::clone(&self.status))
     }
 
     /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns. Needs a Tokio
     /// runtime with time and I/O enabled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let _run = self.board.begin();
+        let _run = self.status.begin();
         if self.settings.is_insecure() {
             tracing::warn!(
                 "refresh: insecure is true: whoever reaches {} decides where requests go",
@@ -125,7 +125,7 @@ impl Receiver {
             () = stop => {}
         }
         drop(listener);
-        self.board.listening(None);
+        self.status.listening(None);
         // An error means that no connection is open.
         let _ = end.send(());
         // Connections that have not ended by then are dropped.
@@ -139,14 +139,14 @@ impl Receiver {
         loop {
             match self.try_start().await {
                 Ok(started) => {
-                    self.board.error(None);
+                    self.status.error(None);
                     return started;
                 }
                 Err(error) => {
                     let error = error.to_string();
                     if known.as_ref() != Some(&error) {
                         tracing::error!("refresh: nothing is received yet: {error}");
-                        self.board.error(Some(error.clone()));
+                        self.status.error(Some(error.clone()));
                         known = Some(error);
                     }
                 }
@@ -165,7 +165,7 @@ impl Receiver {
         let cannot = |source| StartError::Listen { address: self.settings.listen, source };
         let listener = listen(self.settings.listen).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        self.board.listening(Some(address));
+        self.status.listening(Some(address));
         let methods = self.settings.methods().join(", ");
         tracing::info!(
             "refresh: listening on {address}, believing {}",
@@ -178,7 +178,7 @@ impl Receiver {
             pushed: self.settings.pushed.clone(),
             policy: self.policy.clone(),
             timeouts: self.timeouts,
-            board: Arc::clone(&self.board),
+            status: Arc::clone(&self.status),
             changed: Default::default(),
             permits: Default::default(),
             denials: Default::default(),

@@ -59,7 +59,7 @@ impl App {
         max: usize,
     ) -> Result<(Bytes, Permit<'a>), Response> {
         let (head, body) = request.into_parts();
-        let counters = &self.board.counters;
+        let counters = &self.status.counters;
         let admitted = match self.auth.head(&head, peer.certificate, peer.address.ip()).await {
             Ok(admitted) => admitted,
             Err(denied) => {
@@ -89,12 +89,12 @@ impl App {
                 Ok(Err(error)) if error.is::<LengthLimitError>() => {}
                 Ok(Err(_)) => return Err(StatusCode::BAD_REQUEST.into_response()),
                 Err(_) => {
-                    self.board.counters.slow.up();
+                    self.status.counters.slow.up();
                     return Err(closing(StatusCode::REQUEST_TIMEOUT.into_response()));
                 }
             }
         }
-        self.board.counters.too_large.up();
+        self.status.counters.too_large.up();
         discard(body, deadline).await;
         Err(closing(explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("a body has at most {max} bytes"))))
     }
@@ -102,14 +102,14 @@ impl App {
     fn deny(&self, peer: &Peer, denied: Denied) -> Response {
         match denied {
             Denied::Unauthorized => {
-                self.board.counters.unauthorized.up();
+                self.status.counters.unauthorized.up();
                 self.denials.log(|more| {
                     tracing::warn!(more, "refresh: {} pushed with wrong credentials", peer.address);
                 });
                 StatusCode::UNAUTHORIZED.into_response()
             }
             Denied::Unchecked => {
-                self.board.counters.unavailable.up();
+                self.status.counters.unavailable.up();
                 StatusCode::SERVICE_UNAVAILABLE.into_response()
             }
         }

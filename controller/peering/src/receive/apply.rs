@@ -67,7 +67,7 @@ impl App {
             let error = format!("a message has at most {MAX_MESSAGE} bytes");
             return Err((StatusCode::PAYLOAD_TOO_LARGE, Some(error)));
         }
-        let counters = &self.board.counters;
+        let counters = &self.status.counters;
         let read = RouteMessage::parse(message).and_then(|message| {
             let no_address = message.address().err();
             message.observation(&self.pushed).map(|observation| (observation, no_address))
@@ -98,7 +98,7 @@ impl App {
 
     /// The answer to a message that was applied.
     fn answer(&self, peer: &Peer, outcome: &Outcome) -> Answer {
-        let counters = &self.board.counters;
+        let counters = &self.status.counters;
         match outcome {
             Outcome::Applied
             | Outcome::Takeover { .. }
@@ -115,7 +115,7 @@ impl App {
                 return self.refuse(peer, StatusCode::BAD_REQUEST, reason.to_string());
             }
         }
-        if self.board.is_draining() {
+        if self.status.is_draining() {
             return (StatusCode::SERVICE_UNAVAILABLE, Some(DRAINING.to_owned()));
         }
         (StatusCode::NO_CONTENT, None)

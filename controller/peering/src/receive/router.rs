@@ -29,7 +29,7 @@ use super::admission::{MAX_MESSAGE, Permits, explained};
 use super::auth::Auth;
 use super::connections::Slot;
 use super::settings::Pushed;
-use super::status::{Board, LogLimit};
+use super::status::{LogLimit, StatusWriter};
 use super::timeouts::{Timeouts, Watchdog};
 
 /// The largest batch, and the most messages in it.
@@ -46,7 +46,7 @@ pub(crate) struct App {
     pub(crate) pushed: Pushed,
     pub(crate) policy: AddressPolicy,
     pub(crate) timeouts: Timeouts,
-    pub(crate) board: Arc<Board>,
+    pub(crate) status: Arc<StatusWriter>,
     /// The table has changed and its subscribers have not been woken.
     pub(crate) changed: Notify,
     pub(crate) permits: Permits,
@@ -89,7 +89,7 @@ async fn healthz(Extension(peer): Extension<Peer>) -> StatusCode {
 
 async fn readyz(State(app): State<Arc<App>>, Extension(peer): Extension<Peer>) -> StatusCode {
     peer.slot.probe();
-    if app.reader.is_ready() && !app.board.is_draining() {
+    if app.reader.is_ready() && !app.status.is_draining() {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
@@ -115,10 +115,10 @@ async fn refresh_batch(
     let mut lines =
         (1..).zip(body.split(|byte| *byte == b'\n')).filter(|(_, line)| !line.trim_ascii().is_empty());
     if lines.clone().count() > MAX_LINES {
-        app.board.counters.too_large.up();
+        app.status.counters.too_large.up();
         return Err(explained(StatusCode::PAYLOAD_TOO_LARGE, &format!("more than {MAX_LINES} lines")));
     }
-    app.board.counters.batches.up();
+    app.status.counters.batches.up();
     let mut answer = String::new();
     loop {
         let (numbers, messages): (Vec<usize>, Vec<&[u8]>) = lines.by_ref().take(TURN).unzip();

@@ -92,20 +92,20 @@ impl Server {
             ending.mark_unchanged();
             let slot = Arc::new(connections.enter(address.ip()));
             open.spawn(async move {
-                server.app.board.counters.connections.up();
+                server.app.status.counters.connections.up();
                 tokio::select! {
                     () = server.handshake(stream, address, Arc::clone(&slot), ending) => {}
                     () = slot.evicted() => {}
                 }
-                server.app.board.counters.connections.down();
+                server.app.status.counters.connections.down();
             });
         }
     }
 
     /// Lets the next process listen on the port once this one drains. Never completes.
     pub(super) async fn hand_over(&self, listener: &TcpListener) {
-        while !self.app.board.is_draining() {
-            self.app.board.drained.notified().await;
+        while !self.app.status.is_draining() {
+            self.app.status.drained.notified().await;
         }
         if let Err(error) = SockRef::from(listener).set_reuse_port(true) {
             tracing::warn!("refresh: the port is free for the next process only when this one ends: {error}");
@@ -145,7 +145,7 @@ impl Server {
             Ok(Err(error)) => self.app.denials.log(|more| {
                 tracing::warn!(more, "refresh: {address} and we did not agree on TLS: {error}");
             }),
-            Err(_) => self.app.board.counters.slow.up(),
+            Err(_) => self.app.status.counters.slow.up(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Server {
             let chunked = request.headers().contains_key(TRANSFER_ENCODING);
             // Read before the answer is made. A connection whose answer is 204 must not close: its sender may have sent the
             // next message already.
-            let draining = self.app.board.is_draining();
+            let draining = self.app.status.is_draining();
             async move {
                 if ambiguous.load(Ordering::Relaxed) {
                     return Ok::<_, Infallible>(closing(StatusCode::BAD_REQUEST.into_response()));
@@ -211,7 +211,7 @@ impl Server {
             }
         };
         if is_slow {
-            self.app.board.counters.slow.up();
+            self.app.status.counters.slow.up();
         }
     }
 
@@ -246,7 +246,7 @@ impl Server {
                 // An error means that no connection is open.
                 let _ = end.send(());
             }
-            self.app.board.error(errors.iter().flatten().next().cloned());
+            self.app.status.error(errors.iter().flatten().next().cloned());
         }
     }
 }

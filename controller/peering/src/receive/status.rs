@@ -1,4 +1,4 @@
-//! What the receiver has done, for the status page.
+//! The status of the receiver: its counters, its address, its error, and whether it drains.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Numbers since the start, and how the receiver is.
+/// Counters since the start, and the state of the receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RefreshStatus {
-    /// Where it listens, once it does.
+    /// The address that it listens on, once it does.
     pub listening: Option<SocketAddr>,
-    /// The ways to prove who one is; none if anyone is believed.
+    /// The authentication methods; none if anyone may push.
     pub methods: Vec<&'static str>,
-    /// Whether anyone is believed.
+    /// Whether anyone may push.
     pub insecure: bool,
-    /// What is wrong: the port cannot be had, or a file with keys or certificates is bad. The last good ones hold.
+    /// What is wrong: the port is in use, or a file with keys or certificates is bad. The last good files stay in use.
     pub error: Option<String>,
     /// Whether this process is about to end: what is pushed is applied, and not acknowledged.
     pub draining: bool,
@@ -30,21 +30,21 @@ pub struct RefreshStatus {
     pub applied: u64,
     /// Messages that were too old.
     pub stale: u64,
-    /// Messages of old senders, without the object's name: ignored.
+    /// Messages of old senders, without the name of an object: they are ignored.
     pub legacy: u64,
-    /// Messages that were refused as wrong. Where object and version were good, no older route of it serves on.
+    /// Messages that were refused as wrong. If their object and version are good, its older route is withdrawn.
     pub invalid: u64,
-    /// Messages with an address no sandbox may have: their objects are known and not routed to.
+    /// Messages with an address that the policy does not allow: their objects are known and not routed to.
     pub outside: u64,
     /// Requests with wrong or no credentials.
     pub unauthorized: u64,
-    /// Requests whose credentials could not be checked, or that found every place taken.
+    /// Requests whose credentials could not be checked, or that found no room.
     pub unavailable: u64,
     /// Requests with too large a body.
     pub too_large: u64,
     /// Requests that took too long to arrive.
     pub slow: u64,
-    /// Batches taken.
+    /// Batches that were applied.
     pub batches: u64,
 }
 
@@ -79,8 +79,9 @@ impl Counter {
     }
 }
 
+/// The receiver's side of its status. [`RefreshStatusReader`] reads it.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct StatusWriter {
     pub(crate) counters: Counters,
     methods: Vec<&'static str>,
     listening: ArcSwapOption<SocketAddr>,
@@ -89,7 +90,7 @@ pub(crate) struct Board {
     pub(crate) drained: Notify,
 }
 
-impl Board {
+impl StatusWriter {
     pub(crate) fn new(methods: Vec<&'static str>) -> Self {
         Self { methods, ..Self::default() }
     }
@@ -115,7 +116,7 @@ impl Board {
 }
 
 /// A run of the receiver. When it ends, also by a panic, the status says that nobody listens.
-pub(crate) struct Run<'a>(&'a Board);
+pub(crate) struct Run<'a>(&'a StatusWriter);
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
@@ -125,7 +126,7 @@ impl Drop for Run<'_> {
 
 /// A view of a receiver's status for other threads.
 #[derive(Clone, Debug)]
-pub struct RefreshStatusReader(pub(crate) Arc<Board>);
+pub struct RefreshStatusReader(pub(crate) Arc<StatusWriter>);
 
 impl RefreshStatusReader {
     /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates only on a thread's
@@ -136,7 +137,7 @@ impl RefreshStatusReader {
 
     /// The status as it is now.
     pub fn load(&self) -> RefreshStatus {
-        let Board { counters, methods, error, .. } = &*self.0;
+        let StatusWriter { counters, methods, error, .. } = &*self.0;
         let mut status = RefreshStatus {
             listening: self.listening(),
             methods: methods.clone(),
@@ -152,7 +153,7 @@ impl RefreshStatusReader {
 
 /// Announces that the process is about to end and that another may take its place.
 #[derive(Clone, Debug)]
-pub struct RefreshDrain(pub(crate) Arc<Board>);
+pub struct RefreshDrain(pub(crate) Arc<StatusWriter>);
 
 impl RefreshDrain {
     /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still served. The answer
