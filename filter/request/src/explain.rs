@@ -6,9 +6,9 @@ mod tests;
 use crate::{
     Address, FilterConfig, Form, Headers, Part, Recognition,
     recognise::{
-        Absence, Attempt, agent_sandbox, conflict,
+        Absence, Attempt, conflict, forms,
         host::{NoReading, Readings},
-        is_repeated_host, kruise, opensandbox,
+        is_repeated_host,
     },
 };
 
@@ -105,13 +105,15 @@ fn attempt<H: Headers + ?Sized>(
 ) -> (Attempt, Option<Address>) {
     let mut taken = None;
     let attempt = match form {
-        Form::KruisePath => headers.with(":path", |path| kruise::path(path, config, &mut taken)),
-        Form::KruiseHeader => kruise::header(headers, config, &mut taken),
-        Form::OpenSandboxHeader => opensandbox::header(headers, config, &mut taken),
-        Form::AgentSandboxHeader => agent_sandbox::header(headers, config, &mut taken),
+        Form::KruisePath => headers.with(":path", |path| forms::kruise_path(path, config, &mut taken)),
+        Form::KruiseHeader => forms::kruise_header(headers, config, &mut taken),
+        Form::OpenSandboxHeader => forms::opensandbox_header(headers, config, &mut taken),
+        Form::AgentSandboxHeader => forms::agent_sandbox_header(headers, config, &mut taken),
         // A host is read by `host`.
         Form::KruiseHost | Form::OpenSandboxHost => Attempt::Absent(Absence::NoHost),
-        Form::OpenSandboxPath => headers.with(":path", |path| opensandbox::path(path, config, &mut taken)),
+        Form::OpenSandboxPath => {
+            headers.with(":path", |path| forms::opensandbox_path(path, config, &mut taken))
+        }
     };
     (attempt, taken)
 }
@@ -236,8 +238,8 @@ fn missing(form: Form, absence: Absence, config: &FilterConfig) -> String {
 
 fn headers_of(form: Form, config: &FilterConfig) -> String {
     match form {
-        Form::OpenSandboxHeader => opensandbox::INGRESS.join(" or "),
-        Form::AgentSandboxHeader => agent_sandbox::ID.into(),
+        Form::OpenSandboxHeader => forms::INGRESS.join(" or "),
+        Form::AgentSandboxHeader => forms::SANDBOX_ID.into(),
         _ => config.kruise.id_header.clone(),
     }
 }

@@ -13,7 +13,6 @@ mod address;
 mod config;
 mod decide;
 mod explain;
-mod headers;
 mod recognise;
 mod reply;
 mod trouble;
@@ -23,8 +22,7 @@ pub use crate::{
     config::{FilterConfig, Unaddressed, Upstream},
     decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, has_refused_method, settle},
     explain::{Step, StepOutcome, concluded, explain},
-    headers::Headers,
-    recognise::{Recognition, recognise},
+    recognise::{Headers, Recognition, recognise},
     reply::{Escaped, Media, Reply, preferred_media, reply},
     trouble::Trouble,
 };

@@ -13,18 +13,47 @@
 //! A form costs as few header reads as it can: switched-off forms read nothing, and the two host forms share
 //! one read of the host.
 
-pub(crate) mod agent_sandbox;
+pub(crate) mod forms;
 pub(crate) mod host;
-pub(crate) mod kruise;
-pub(crate) mod opensandbox;
 #[cfg(test)]
 mod tests;
 
 use sandgate_routes::is_valid_id;
 
 use crate::address::AskedPort;
-use crate::{Address, FilterConfig, Form, Headers, Part};
+use crate::{Address, FilterConfig, Form, Part};
 use host::{Reading, Readings};
+
+/// Read access to the headers of one request.
+///
+/// In closure style because Envoy's buffers must not outlive the call that lent them. Names are lower case;
+/// the pseudo headers `:path`, `:authority` and `:method` are included.
+pub trait Headers {
+    /// Calls `f` with the value of `name`, or with `None` if the request has no such header. Of several
+    /// values it is the first: whoever acts on a header that others may read otherwise asks
+    /// [`Headers::repeats`] too.
+    fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R;
+
+    /// Whether the request has `name` more than once.
+    fn repeats(&self, name: &str) -> bool;
+}
+
+/// A plain list of names and values, as a command line or a test has it. Names match in any case.
+impl<N: AsRef<str>, V: AsRef<[u8]>> Headers for [(N, V)] {
+    fn with<R>(&self, name: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> R {
+        let found = self.iter().find(|(n, _)| is_name(n.as_ref(), name));
+        f(found.map(|(_, value)| value.as_ref()))
+    }
+
+    fn repeats(&self, name: &str) -> bool {
+        self.iter().filter(|(n, _)| is_name(n.as_ref(), name)).nth(1).is_some()
+    }
+}
+
+/// Nearly always the case is the same, and then comparing is quicker.
+fn is_name(found: &str, name: &str) -> bool {
+    found == name || found.eq_ignore_ascii_case(name)
+}
 
 /// What [`recognise`] found.
 // Boxing the address would put an allocation on every request.
@@ -106,7 +135,7 @@ pub(crate) fn offer(
 /// Reads the address of a request. Never allocates, never panics.
 pub fn recognise<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Recognition {
     let mut taken = None;
-    match forms(headers, config, &mut taken) {
+    match try_forms(headers, config, &mut taken) {
         Err((_, Attempt::Absent(_) | Attempt::Reserved | Attempt::Addressed)) => Recognition::Unaddressed,
         Err((form, Attempt::Malformed(part))) => Recognition::Malformed { form, part },
         Err((other, Attempt::Conflicting(taken))) => Recognition::Conflicting { taken, other },
@@ -115,7 +144,7 @@ pub fn recognise<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Rec
 }
 
 /// Tries the forms, up to one that ends it.
-fn forms<H: Headers + ?Sized>(
+fn try_forms<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,
     taken: &mut Option<Address>,
@@ -125,11 +154,11 @@ fn forms<H: Headers + ?Sized>(
         Attempt::Reserved | Attempt::Malformed(_) | Attempt::Conflicting(_) => Err((form, attempt)),
     };
     if config.kruise.path {
-        go_on(Form::KruisePath, headers.with(":path", |path| kruise::path(path, config, taken)))?;
+        go_on(Form::KruisePath, headers.with(":path", |path| forms::kruise_path(path, config, taken)))?;
     }
-    go_on(Form::KruiseHeader, kruise::header(headers, config, taken))?;
-    go_on(Form::OpenSandboxHeader, opensandbox::header(headers, config, taken))?;
-    go_on(Form::AgentSandboxHeader, agent_sandbox::header(headers, config, taken))?;
+    go_on(Form::KruiseHeader, forms::kruise_header(headers, config, taken))?;
+    go_on(Form::OpenSandboxHeader, forms::opensandbox_header(headers, config, taken))?;
+    go_on(Form::AgentSandboxHeader, forms::agent_sandbox_header(headers, config, taken))?;
     if config.kruise.host || config.opensandbox.host {
         let (form, attempt) = headers.with(&config.host_header, |value| {
             let readings = Readings::of(value, config);
@@ -147,7 +176,10 @@ fn forms<H: Headers + ?Sized>(
         go_on(form, attempt)?;
     }
     if taken.is_none() && config.opensandbox.path {
-        go_on(Form::OpenSandboxPath, headers.with(":path", |path| opensandbox::path(path, config, taken)))?;
+        go_on(
+            Form::OpenSandboxPath,
+            headers.with(":path", |path| forms::opensandbox_path(path, config, taken)),
+        )?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@
 
 use sandgate_routes::is_valid_id;
 
-use super::{Absence, Attempt, is_digits, kruise, opensandbox, parse_port};
+use super::{Absence, Attempt, forms, is_digits, parse_port};
 use crate::{Address, FilterConfig, Form, Part};
 
 /// One valid way to read a label.
@@ -63,11 +63,11 @@ impl<'a> Readings<'a> {
                 None => none(Absence::PlainLabel),
             }
         };
-        let id_first = |label| kruise::port_and_id(label).map(|(port, id)| (id, port));
+        let id_first = |label| forms::port_and_id(label).map(|(port, id)| (id, port));
         Self {
             label: host.label,
             kruise: read(Form::KruiseHost, config.kruise.host, id_first),
-            opensandbox: read(Form::OpenSandboxHost, config.opensandbox.host, opensandbox::id_and_port),
+            opensandbox: read(Form::OpenSandboxHost, config.opensandbox.host, forms::id_and_port),
         }
     }
 
