@@ -1,15 +1,21 @@
-//! What is done with a request that addresses a sandbox.
+//! The routing decision: whether a request goes to its sandbox, and to which route.
 //!
-//! Reads the table as it is now; nothing is remembered between requests. The checks stand in the order in
-//! which their failures are reported: method, port, table complete, sandbox known, one sandbox of that ID,
-//! sandbox running, traffic token, access token. Whether a state is served is for [`verdict`] alone to say.
+//! [`decide`] reads the table as it is now and keeps nothing between requests. It runs these checks and returns
+//! the first that fails:
+//! 1. the method is neither CONNECT nor TRACE;
+//! 2. the config allows the port;
+//! 3. the first lists are in the table;
+//! 4. the table has the ID, and one object alone has it;
+//! 5. the object is the one that the request names by namespace and name, and by UID;
+//! 6. the sandbox is running ([`verdict`]) and has an IP address;
+//! 7. no token is sent twice, no traffic token is required, and the access token is right.
 
 #[cfg(test)]
 mod tests;
 
 use sandgate_routes::{Capability, Pinned, Route, Service, State, TokenKind, verdict};
 
-use crate::{Address, Dialect, FilterConfig, Form, Headers, Part, Trouble};
+use crate::{Address, Dialect, FilterConfig, Headers, Part, Refusal};
 
 /// The header with the access token.
 pub const ACCESS_TOKEN: &str = "x-access-token";
@@ -26,92 +32,6 @@ pub enum Decision<'t> {
     Forward(&'t Route),
     /// The request is answered here.
     Refuse(Refusal),
-}
-
-/// Why a request is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The first list of sandboxes is not complete yet.
-    NotReady,
-    /// No such sandbox.
-    Unknown,
-    /// Several sandboxes have this ID and one of them will not share it: no telling which is meant.
-    Ambiguous,
-    /// The sandbox is there, but cannot be served in this state.
-    NotRunning(State),
-    /// The access token is missing or wrong. This header should have it.
-    Unauthorized {
-        /// The name of the header.
-        header: &'static str,
-    },
-    /// The sandbox wants a traffic token and nobody here can verify one.
-    JwtVerifierNotReady,
-    /// The address is not valid.
-    Malformed {
-        /// The form whose shape was found.
-        form: Form,
-        /// The part that is wrong.
-        part: Part,
-    },
-    /// Two forms of address in one request name different sandboxes or ports.
-    Conflicting {
-        /// The form that would be the address.
-        taken: Form,
-        /// The form that says otherwise.
-        other: Form,
-    },
-    /// The host can be read in two ways and each of them names a sandbox that exists.
-    TwoReadings,
-    /// The method is CONNECT or TRACE, which are about the gateway and never about a sandbox.
-    Method,
-    /// The config keeps this port closed.
-    PortNotAllowed,
-    /// The request addresses no sandbox and the config refuses those.
-    Unaddressed,
-    /// The sandbox was not reached, or not to the end.
-    Upstream(Trouble),
-    /// The gateway failed.
-    Panic,
-}
-
-impl Refusal {
-    /// The HTTP status, by the dialect of the address. Without one it is OpenKruise's.
-    pub fn status(self, dialect: Option<Dialect>) -> u16 {
-        let opensandbox = dialect == Some(Dialect::OpenSandbox);
-        match self {
-            Self::NotReady | Self::JwtVerifierNotReady => 503,
-            Self::Unknown | Self::NotRunning(State::Dead) if opensandbox => 404,
-            Self::NotRunning(_) if opensandbox => 503,
-            Self::Unknown | Self::Ambiguous | Self::NotRunning(_) => 502,
-            Self::Unauthorized { .. } => 401,
-            Self::Malformed { .. } | Self::Conflicting { .. } | Self::TwoReadings => 400,
-            Self::PortNotAllowed => 403,
-            Self::Method => 405,
-            Self::Unaddressed => 404,
-            Self::Upstream(trouble) => trouble.status(),
-            Self::Panic => 500,
-        }
-    }
-
-    /// The response code detail, which is also the `reason` of the reply.
-    pub fn details(self) -> &'static str {
-        match self {
-            Self::NotReady => "gateway_not_ready",
-            Self::Unknown => "sandbox_not_found",
-            Self::Ambiguous => "sandbox_ambiguous",
-            Self::NotRunning(_) => "sandbox_not_running",
-            Self::Unauthorized { .. } => "unauthorized",
-            Self::JwtVerifierNotReady => "jwt_verifier_not_ready",
-            Self::Malformed { part, .. } => part.details(),
-            Self::Conflicting { .. } => "conflicting_address",
-            Self::TwoReadings => "ambiguous_address",
-            Self::Method => "method_not_allowed",
-            Self::PortNotAllowed => "port_not_allowed",
-            Self::Unaddressed => "not_addressed",
-            Self::Upstream(trouble) => trouble.details(),
-            Self::Panic => "sandgate_panic",
-        }
-    }
 }
 
 /// Whether the request has a method that no sandbox is ever sent. CONNECT asks for a tunnel, and TRACE for an

@@ -14,15 +14,15 @@ mod config;
 mod decide;
 mod explain;
 mod recognise;
+mod refusal;
 mod reply;
-mod trouble;
 
 pub use crate::{
     address::{Address, Dialect, Form, Part},
     config::{FilterConfig, Unaddressed, Upstream},
-    decide::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, has_refused_method, settle},
+    decide::{ACCESS_TOKEN, Decision, SECURE_ACCESS, decide, has_refused_method, settle},
     explain::{Step, StepOutcome, concluded, explain},
     recognise::{Headers, Recognition, recognise},
+    refusal::{Refusal, Trouble},
     reply::{Escaped, Media, Reply, preferred_media, reply},
-    trouble::Trouble,
 };

@@ -162,7 +162,7 @@ fn grpc_status(refusal: Refusal) -> &'static str {
         Refusal::Panic => "13",
         Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
         Refusal::Unauthorized { .. } => "16",
-        Refusal::Upstream(trouble) => trouble.grpc_status(),
+        Refusal::Upstream(trouble) => trouble.codes().2,
     }
 }
 
@@ -171,7 +171,7 @@ fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
     match refusal {
         Refusal::NotReady => Some("1"),
         Refusal::NotRunning(State::Creating) if status == 503 => Some("1"),
-        Refusal::Upstream(trouble) => trouble.retry_after(),
+        Refusal::Upstream(trouble) => trouble.codes().3,
         _ => None,
     }
 }

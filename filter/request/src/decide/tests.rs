@@ -4,8 +4,8 @@ use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 
-use super::{ACCESS_TOKEN, Decision, Refusal, SECURE_ACCESS, decide, settle};
-use crate::{Dialect, FilterConfig, Form, Part, Recognition, recognise};
+use super::{ACCESS_TOKEN, Decision, SECURE_ACCESS, decide, settle};
+use crate::{Dialect, FilterConfig, Form, Part, Recognition, Refusal, recognise};
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
