@@ -34,7 +34,6 @@ use sandgate_watch::Gateway;
 use crate::cluster::{self, Token, Wakeup};
 use crate::gateway;
 
-mod failure;
 mod forward;
 mod response;
 mod stats;
@@ -150,7 +149,7 @@ impl<EHF: EnvoyHttpFilter> HttpFilter<EHF> for Filter {
     ) -> LocalReplyStatus {
         self.local.set(true);
         if !self.answered.get() && self.stream.get().is_some() {
-            self.trouble.set(failure::classify(details.as_slice()));
+            self.trouble.set(response::classify(details.as_slice()));
         }
         LocalReplyStatus::Continue
     }

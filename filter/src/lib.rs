@@ -21,7 +21,6 @@ mod connections;
 mod gateway;
 mod http;
 mod log;
-mod own;
 
 use envoy_proxy_dynamic_modules_rust_sdk::declare_all_init_functions;
 

@@ -1,12 +1,46 @@
-//! What of a sandbox's answer reaches the client.
+//! Answers that the module does not give itself: Envoy's own, and the sandbox's.
+//!
+//! When Envoy's router cannot reach an upstream it answers itself and says why in the response code details.
+//! [`classify`] reads them. It knows only failures before the request was sent: those of the connection, and
+//! that there is no host.
 //!
 //! A sandbox runs a tenant's code, and the gateway's own infrastructure reads some response headers: a front
 //! Envoy takes this gateway out of service for everybody when an answer has
-//! `x-envoy-immediate-health-check-fail`. So the headers of Envoy and of Sandgate are removed from every
-//! answer that comes from a sandbox. Nobody can tell the router's own `x-envoy-upstream-service-time` from a
-//! sandbox's, so that one goes too. Answers that Envoy gives itself keep theirs.
+//! `x-envoy-immediate-health-check-fail`. So [`judge`] and [`clean`] remove the headers of Envoy and of
+//! Sandgate from every answer that comes from a sandbox. The router's own `x-envoy-upstream-service-time`
+//! cannot be told from a sandbox's, so it is removed too. Answers that Envoy gives itself keep theirs.
 
 use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilter;
+use sandgate_request::Trouble;
+
+/// What went wrong, from the response code details of an answer that Envoy gives itself.
+pub(super) fn classify(details: &[u8]) -> Option<Trouble> {
+    if details == b"no_healthy_upstream" {
+        return Some(Trouble::Gone);
+    }
+    let reason = details.strip_prefix(b"upstream_reset_before_response_started{")?;
+    let starts = |prefix: &str| reason.starts_with(prefix.as_bytes());
+    if starts("connection_timeout") {
+        return Some(Trouble::ConnectTimeout);
+    }
+    if !["remote_connection_failure", "local_connection_failure", "connection_failure"]
+        .into_iter()
+        .any(starts)
+    {
+        return None;
+    }
+    let says = |text: &str| reason.windows(text.len()).any(|part| part == text.as_bytes());
+    if says("Connection_refused")
+        || says("delayed_connect_error:_111")
+        || says("immediate_connect_error:_111")
+    {
+        return Some(Trouble::PortClosed);
+    }
+    if says("timeout") || says("timed_out") {
+        return Some(Trouble::ConnectTimeout);
+    }
+    Some(Trouble::ConnectFailed)
+}
 
 /// What to do with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +49,7 @@ pub(super) enum Judgement {
     Pass,
     /// It goes on without the headers that [`clean`] removes.
     Clean,
-    /// It is no answer: see [`sandgate_request::Trouble::BadStatus`].
+    /// It is no answer: see [`Trouble::BadStatus`].
     BadStatus,
 }
 
@@ -68,6 +102,29 @@ fn is_internal(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_connection_that_was_never_made_is_told_from_other_failures() {
+        let reset = |reason: &str| format!("upstream_reset_before_response_started{{{reason}}}");
+        for (details, expected) in [
+            ("no_healthy_upstream".to_owned(), Some(Trouble::Gone)),
+            (
+                reset("remote_connection_failure|delayed_connect_error:_Connection_refused"),
+                Some(Trouble::PortClosed),
+            ),
+            (reset("remote_connection_failure|delayed_connect_error:_111"), Some(Trouble::PortClosed)),
+            (reset("connection_timeout"), Some(Trouble::ConnectTimeout)),
+            (reset("local_connection_failure|connect_timeout"), Some(Trouble::ConnectTimeout)),
+            (reset("remote_connection_failure|TLS_error:_x"), Some(Trouble::ConnectFailed)),
+            (reset("connection_termination"), None),
+            (reset("remote_reset"), None),
+            (reset("overflow"), None),
+            ("via_upstream".to_owned(), None),
+            (String::new(), None),
+        ] {
+            assert_eq!(classify(details.as_bytes()), expected, "{details}");
+        }
+    }
 
     #[test]
     fn a_final_status_is_one_from_200_to_599() {
