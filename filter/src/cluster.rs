@@ -11,7 +11,7 @@
 //! 2. If the host is there, the request is entered in the worker's [`streams`], its token is stored in the
 //!    request's filter state, and the request continues.
 //! 3. If the host is missing, the filter holds the request and queues a want for the main thread.
-//!    [`main_thread`] has Envoy add hosts in batches. Held requests are woken a few at a time ([`release`]),
+//!    [`main_thread`] has Envoy add hosts in batches. Held requests are woken a few at a time ([`ticker`]),
 //!    so that their worker serves others in between, and *decide again* from the beginning. A request is held
 //!    for `max-wait-milliseconds` at most. Waking a request whose client has left does nothing.
 //! 4. Envoy's router asks the load balancer, on the same worker, for a host. The load balancer finds the
@@ -23,9 +23,9 @@
 //! # Why no pointer to a removed host is used
 //! Host pointers are kept in two places.
 //!
-//! * A worker's [`local`] hosts. Only that worker's membership hook edits them. Envoy holds every host that
+//! * A [`worker`]'s hosts. Only that worker's membership hook edits them. Envoy holds every host that
 //!   the worker knows until the hook has heard of its removal, so a pointer there is valid and cannot be the
-//!   address of a newer host. A request carries a copy ([`local::Pick`]) from the decision to the load
+//!   address of a newer host. A request carries a copy ([`worker::Pick`]) from the decision to the load
 //!   balancer, which uses it only if it is its own and the worker has heard of no removal since.
 //! * The main thread's book ([`hosts`]), for removing.
 //!
@@ -62,17 +62,12 @@
 //! finished.
 
 mod bell;
-mod client;
-mod endpoint;
 mod host;
 mod hosts;
-mod local;
 mod main_thread;
 mod orders;
 mod pace;
 mod process;
-mod registry;
-mod release;
 mod shared;
 mod streams;
 mod ticker;
@@ -96,17 +91,13 @@ use main_thread::MainThread;
 use process::Process;
 use worker::{Balancer, Idle};
 
-pub(crate) use client::{Client, Limits};
-pub(crate) use endpoint::Endpoint;
-pub(crate) use host::Host;
+pub(crate) use host::{Endpoint, Host};
 pub(crate) use hosts::{Opener, Socket, Want};
-pub(crate) use local::Pick;
-pub(crate) use process::in_use;
-pub(crate) use registry::status;
+pub(crate) use process::{in_use, status};
 pub(crate) use shared::{Shared, Waker, Wakeup};
 pub(crate) use streams::{END, Token, enter, leave, refuse};
-pub(crate) use usage::Exceeded;
-pub(crate) use worker::{Found, SANDBOX_ID, TARGET, find};
+pub(crate) use usage::{Client, Exceeded, Limits};
+pub(crate) use worker::{Found, Pick, SANDBOX_ID, TARGET, find};
 
 /// Where a route is served, if it is: its hosts are there and nowhere else.
 fn served_at(route: &Route) -> Option<IpAddr> {
@@ -158,7 +149,7 @@ impl ClusterConfig for Config {
                 shared.notify();
             }
         });
-        registry::register(&shared);
+        process::register(&shared);
         let main_thread = Mutex::new(MainThread::new(&shared, wants, changes));
         Box::new(Sandboxes { shared, main_thread, made_on: thread::current().id() })
     }

@@ -28,9 +28,8 @@ use std::time::{Duration, Instant};
 
 use foldhash::fast::RandomState;
 
-use super::client::{Client, share};
-use super::endpoint::Endpoint;
-use super::host::Host;
+use super::host::{Endpoint, Host};
+use super::usage::{Client, share};
 use shards::Shards;
 
 /// How long a served identity keeps an address that another one wants.

@@ -26,8 +26,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_
 use sandgate_config::Ending;
 use sandgate_routes::{Change, Changes, Moving, Notice, Route};
 
-use super::endpoint::Endpoint;
-use super::host::Host;
+use super::host::{Endpoint, Host};
 use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE};
 use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
 use super::process::Process;
@@ -233,8 +232,8 @@ impl MainThread {
         }
     }
 
-    /// Where the table serves a minded identity, if anywhere; `None` if it does not have it any more. One
-    /// that is just getting another ID may be found by neither: it is to be looked for again.
+    /// Where the table serves a followed identity, if anywhere; `None` if the table has lost it. An identity that is
+    /// just getting another ID may be found under neither: the caller tries again.
     fn served_now(&self, identity: u64) -> Result<Option<Option<IpAddr>>, Moving> {
         self.shared.reader().find_consistent(|table| {
             let id = self.shared.usages().id_of(identity)?;
@@ -242,8 +241,8 @@ impl MainThread {
         })
     }
 
-    /// Changes were missed: everybody whom somebody minds is held against the table, some now and the others
-    /// later. Says how many it were.
+    /// Changes were missed: compares every followed identity with the table, some now and the others later.
+    /// Returns how many.
     fn compare_with_table(&mut self) -> usize {
         if self.to_compare.is_empty() && std::mem::take(&mut self.compare_again) {
             self.to_compare = self.shared.usages().followed().into();
@@ -253,7 +252,7 @@ impl MainThread {
             && let Some(identity) = self.to_compare.pop_front()
         {
             compared += 1;
-            // One that nobody minds any more has nothing that could be ended.
+            // One that is not followed any more has nothing that could be ended.
             if !self.shared.usages().is_followed(identity) {
                 continue;
             }

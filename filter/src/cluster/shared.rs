@@ -13,8 +13,7 @@ use sandgate_config::ClusterConfig;
 use sandgate_routes::RouteReader;
 
 use super::bell::Bell;
-use super::endpoint::Endpoint;
-use super::host::Published;
+use super::host::{Endpoint, Published};
 use super::hosts::Want;
 use super::orders::{self, Orders, WorkerId};
 use super::process::Process;

@@ -1,18 +1,31 @@
 //! A clock for the main thread: Envoy gives a cluster no timer there.
 //!
 //! One thread, asleep until the next time it was asked for. It is started by the first request for a tick, so
-//! that a config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns. It
-//! also lets the requests go on that were held and take turns ([`Release`]), which the main thread need not
-//! be woken for.
+//! that a config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns.
+//!
+//! The thread also releases held requests a few at a time ([`Release`]), for which the main thread need not be
+//! woken. If all requests whose hosts were added in one batch went on at once, their worker would serve nobody
+//! else until each of them has opened its connection, and again when their answers come together. If many are
+//! ready, more of them go on at a time: the last one waits for some [`SHARE`] turns longer, whatever their number.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::release::Release;
 use super::shared::{Shared, Waker, Wakeup};
+
+/// How many go on at a time, for each worker.
+const FEW: usize = 4;
+/// Or this part of those that are ready.
+const SHARE: usize = 8;
+/// How long the next ones wait.
+const TURN: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct State {
@@ -135,5 +148,45 @@ fn run(shared: &Weak<Shared>, inner: &Inner) {
 pub(crate) fn decide_again(wakers: impl IntoIterator<Item = Waker>) {
     for waker in wakers {
         waker.wake(Wakeup::DecideAgain);
+    }
+}
+
+/// Held requests that may go on, and when the next of them do.
+struct Release<W> {
+    ready: VecDeque<W>,
+    next: Option<Instant>,
+}
+
+impl<W> Default for Release<W> {
+    fn default() -> Self {
+        Self { ready: VecDeque::new(), next: None }
+    }
+}
+
+impl<W> Release<W> {
+    /// These may go on.
+    fn add(&mut self, ready: Vec<W>) {
+        self.ready.extend(ready);
+    }
+
+    /// Those that go on now.
+    #[must_use]
+    fn take(&mut self, now: Instant, workers: usize) -> Vec<W> {
+        if self.ready.is_empty() || self.next.is_some_and(|next| now < next) {
+            return Vec::new();
+        }
+        self.next = Some(now + TURN);
+        let count = (FEW * workers.max(1)).max(self.ready.len() / SHARE).min(self.ready.len());
+        self.ready.drain(..count).collect()
+    }
+
+    /// When the next ones go on, if any wait.
+    fn due(&self) -> Option<Instant> {
+        self.next.filter(|_| !self.ready.is_empty())
+    }
+
+    /// Everybody who waits still.
+    fn take_all(&mut self) -> VecDeque<W> {
+        std::mem::take(&mut self.ready)
     }
 }

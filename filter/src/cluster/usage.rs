@@ -1,19 +1,40 @@
-//! What each sandbox has in use, by which the route table's writer learns whether anybody minds what becomes
-//! of it.
+//! What each sandbox has in use, the limits of that, and how much of the limits one client may have.
+//!
+//! A usage that is held also makes its identity *followed*: the cluster receives the changes of that identity
+//! ([`Usages`]).
+//!
+//! # Shares
+//! One client that holds everything a sandbox may have shuts all others out. So a client has a *share* of each limit.
+//! A client is the address that Envoy says is the client's (`use_remote_address` and `xff_num_trusted_hops` decide
+//! which that is). Of an IPv6 address the first 64 bits count, because a host usually has all addresses below them.
+//!
+//! # What a share costs
+//! Below a quarter of a client's share requests are counted by sandbox only; nearly every sandbox is there at nearly
+//! every time. From there on each new request is counted for its client too, without a lock: in two rows of counters,
+//! at a place in each that a keyed hash of the address names. The lower of the two counts is the client's. Two clients
+//! meet in both rows once in 65,536. The rows are made when a sandbox first needs them.
+//!
+//! What a client had before the counting began is not counted. So one client gets at least three quarters of its share,
+//! and at most the whole of it.
 
+#[cfg(test)]
+mod tests;
+
+use std::array;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use foldhash::fast::FixedState;
+use foldhash::quality::RandomState;
 use parking_lot::Mutex;
-
-use super::client::{Client, Limits, Shares};
 
 /// What one sandbox identity has in use, over all its ports and clusters.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    /// What the table calls the sandbox now, or called it last.
+    /// The sandbox's ID in the table, or the last one it had.
     id: Mutex<Arc<str>>,
     requests: AtomicU32,
     connections: AtomicU32,
@@ -34,9 +55,9 @@ pub(crate) enum Exceeded {
 #[derive(Debug)]
 pub(crate) struct Entered {
     /// Whether it has a connection to itself.
-    pub(super) alone: bool,
+    alone: bool,
     /// For whom it was counted, if it was.
-    pub(super) client: Option<Client>,
+    client: Option<Client>,
 }
 
 impl Usage {
@@ -85,21 +106,18 @@ impl Usage {
         }
     }
 
-    pub(super) fn shares(&self) -> &Shares {
+    fn shares(&self) -> &Shares {
         self.shares.get_or_init(Box::default)
     }
 }
 
-/// The usage of every identity that somebody minds.
-///
-/// An identity is minded while it has a host in some cluster, a request that waits for one, or a request in
-/// flight: while its usage is held.
+/// The usage of every identity that is followed: of those with a host in some cluster, a held request or a request in
+/// flight. Each of these holds the usage.
 #[derive(Debug, Default)]
 pub(crate) struct Usages {
     /// Its keys are numbers of our own making.
     usages: Mutex<HashMap<u64, Weak<Usage>, FixedState>>,
-    /// The highest identity that has ever been minded. Identities are numbered upwards: a new one is above
-    /// it.
+    /// The highest identity that was ever followed. Identities are numbered upwards: a new one is above it.
     highest: AtomicU64,
 }
 
@@ -108,10 +126,10 @@ impl Usages {
         self.usages.lock().get(&identity).and_then(Weak::upgrade)
     }
 
-    /// The usage of an identity, which is minded for as long as it is held. `id` is what the table calls it.
+    /// The usage of an identity, which is followed while the usage is held. `id` is the identity's ID in the table.
     ///
-    /// Who has just taken it and then finds the identity served in the table is told of whatever happens to
-    /// it later: the one who changes the table asks [`Self::is_followed`] after the change.
+    /// To follow an identity: 1. take its usage; 2. read the table. The writer calls [`Self::is_followed`] after each
+    /// change, so a change that it rejected before step 1 is in the table by step 2, and none is missed.
     pub(crate) fn of(&self, identity: u64, id: &str) -> Arc<Usage> {
         self.highest.fetch_max(identity, Ordering::AcqRel);
         let mut usages = self.usages.lock();
@@ -127,12 +145,12 @@ impl Usages {
         usage
     }
 
-    /// Whether anybody minds what becomes of an identity.
+    /// Whether changes of this identity are received.
     pub(crate) fn is_followed(&self, identity: u64) -> bool {
         self.get(identity).is_some()
     }
 
-    /// The table calls an identity so from now on. Does nothing if nobody minds it.
+    /// The identity has another ID in the table. Does nothing if it is not followed.
     pub(crate) fn set_id(&self, identity: u64, id: &str) {
         // Nearly every identity that appears is new, and costs no look.
         if identity <= self.highest.load(Ordering::Acquire)
@@ -142,12 +160,12 @@ impl Usages {
         }
     }
 
-    /// What the table calls an identity that is minded, or called it last.
+    /// The ID of a followed identity in the table, or the last one it had.
     pub(crate) fn id_of(&self, identity: u64) -> Option<Arc<str>> {
         self.get(identity).map(|usage| Arc::clone(&usage.id.lock()))
     }
 
-    /// Everybody who is minded.
+    /// The identities that are followed.
     pub(crate) fn followed(&self) -> Vec<u64> {
         let usages = self.usages.lock();
         let followed = usages.iter().filter(|(_, usage)| usage.strong_count() > 0);
@@ -155,49 +173,126 @@ impl Usages {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// So much of every limit one client may have, however small its share.
+const ALWAYS: u32 = 16;
 
-    #[test]
-    fn a_sandbox_may_have_as_many_as_it_may_and_no_more() {
-        let (usage, limits) = (Usage::default(), Limits::new(5, 3, 100));
-        let enter = |alone| usage.enter(alone, &limits, || None);
-        for _ in 0..3 {
-            assert!(enter(true).is_ok());
-        }
-        assert_eq!(enter(true).err(), Some(Exceeded::Connections));
-        assert!(enter(false).is_ok(), "a request that shares its connection needs none");
-        let last = enter(false).expect("room for one more request");
-        assert_eq!(enter(false).err(), Some(Exceeded::Requests));
-        usage.leave(last);
-        assert!(enter(false).is_ok());
+/// How much of a limit one client may have.
+pub(crate) fn share(most: u32, percent: u32) -> u32 {
+    if percent >= 100 {
+        return most;
+    }
+    let part = (u64::from(most) * u64::from(percent)).div_ceil(100);
+    u32::try_from(part).unwrap_or(most).max(ALWAYS).min(most)
+}
+
+/// A client, told from nearly all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Client(u32);
+
+impl Client {
+    /// The client at an address that Envoy writes as `ip:port`; `None` if that is no IP address.
+    pub(crate) fn at(address: &[u8]) -> Option<Self> {
+        let address: SocketAddr = std::str::from_utf8(address).ok()?.parse().ok()?;
+        Some(Self::of(address.ip()))
     }
 
-    #[test]
-    fn one_identity_has_one_usage_for_as_long_as_somebody_holds_it() {
-        let usages = Usages::default();
-        let (one, other) = (usages.of(1, "one"), usages.of(2, "two"));
-        assert!(Arc::ptr_eq(&one, &usages.of(1, "one")) && !Arc::ptr_eq(&one, &other));
-        let before = Arc::downgrade(&one);
-        drop(one);
-        assert!(!Weak::ptr_eq(&before, &Arc::downgrade(&usages.of(1, "one"))));
-        for identity in 3..10_000 {
-            usages.of(identity, "id");
+    fn of(ip: IpAddr) -> Self {
+        // Keyed, so that nobody can choose an address that meets another's.
+        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::default);
+        let network = match ip.to_canonical() {
+            IpAddr::V4(ip) => u64::from(ip.to_bits()),
+            IpAddr::V6(ip) => u64::try_from(ip.to_bits() >> 64).unwrap_or_default() | 1 << 63,
+        };
+        Self(u32::try_from(KEYS.hash_one(network) >> 32).unwrap_or_default())
+    }
+}
+
+/// One limit of a sandbox, and what of it one client may have.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    most: u32,
+    /// From so many on requests are counted for their clients.
+    watched_from: u32,
+    /// How many that are counted one client may have.
+    counted: u32,
+}
+
+impl Limit {
+    fn new(most: u32, percent: u32) -> Self {
+        let share = share(most, percent);
+        if share == most {
+            return Self { most, watched_from: u32::MAX, counted: u32::MAX };
         }
-        assert!(usages.usages.lock().len() < 100, "{} usages that nobody has", usages.usages.lock().len());
+        let watched_from = share / 4;
+        Self { most, watched_from, counted: share - watched_from }
+    }
+}
+
+/// What one sandbox may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    requests: Limit,
+    connections: Limit,
+}
+
+impl Limits {
+    /// `percent` is what one client may have of the others.
+    pub(crate) fn new(requests: u32, connections: u32, percent: u32) -> Self {
+        Self { requests: Limit::new(requests, percent), connections: Limit::new(connections, percent) }
+    }
+}
+
+const PLACES: usize = 256;
+
+/// What the clients of one sandbox have: the lower 32 bits of a counter are requests, the upper ones
+/// connections.
+#[derive(Debug)]
+struct Shares([[AtomicU64; PLACES]; 2]);
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self(array::from_fn(|_| array::from_fn(|_| AtomicU64::new(0))))
+    }
+}
+
+impl Shares {
+    fn places(&self, client: Client) -> [&AtomicU64; 2] {
+        let [first, second, ..] = client.0.to_ne_bytes();
+        let [one, other] = &self.0;
+        [&one[usize::from(first)], &other[usize::from(second)]]
     }
 
-    #[test]
-    fn an_identity_that_is_minded_is_known_by_the_id_it_has_now() {
-        let usages = Usages::default();
-        let held = usages.of(7, "before");
-        usages.set_id(7, "after");
-        usages.set_id(8, "nobody");
-        assert_eq!(usages.id_of(7).as_deref(), Some("after"));
-        assert_eq!((usages.followed(), usages.is_followed(8)), (vec![7], false));
-        drop(held);
-        usages.set_id(7, "again");
-        assert_eq!((usages.id_of(7), usages.followed()), (None, vec![]));
+    /// Counts a request for its client.
+    fn enter(&self, client: Client, alone: bool, limits: &Limits) -> Result<(), Exceeded> {
+        let places = self.places(client);
+        let before = places.map(|place| place.fetch_add(counts(alone), Ordering::Relaxed));
+        let least = |part: fn(u64) -> u64| before.map(part).into_iter().min().unwrap_or_default();
+        let exceeded = if least(|count| count & u64::from(u32::MAX)) >= u64::from(limits.requests.counted) {
+            Exceeded::ClientRequests
+        } else if alone && least(|count| count >> 32) >= u64::from(limits.connections.counted) {
+            Exceeded::ClientConnections
+        } else {
+            return Ok(());
+        };
+        self.leave(client, alone);
+        Err(exceeded)
+    }
+
+    fn leave(&self, client: Client, alone: bool) {
+        for place in self.places(client) {
+            place.fetch_sub(counts(alone), Ordering::Relaxed);
+        }
+    }
+}
+
+fn counts(alone: bool) -> u64 {
+    1 | u64::from(alone) << 32
+}
+
+impl Entered {
+    /// A request that is counted for nobody.
+    #[cfg(test)]
+    pub(crate) fn uncounted(alone: bool) -> Self {
+        Self { alone, client: None }
     }
 }

@@ -5,18 +5,22 @@
 //! will pick from. A cluster that is replaced while it serves has two load balancers for a moment: the newer
 //! one of a name is the one Envoy uses.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
     ClusterLb, ClusterLbContext, EnvoyAsyncHostSelectionComplete, EnvoyClusterLoadBalancer,
     HostSelectionResult,
 };
+use foldhash::fast::RandomState;
 
-use super::endpoint::Endpoint;
-use super::host::Host;
-use super::local::{LocalHosts, Pick};
+use super::host::{Endpoint, Host, Published};
 use super::orders;
 use super::served_at;
 use super::shared::Shared;
@@ -70,7 +74,7 @@ pub(super) fn refused(pick: Pick, host: &Host) {
     // The thread's storage may be gone already when the thread ends.
     let _ = CLUSTERS.try_with(|clusters| {
         let clusters = clusters.borrow();
-        if let Some(cluster) = clusters.iter().find(|known| known.hosts.serial() == pick.serial()) {
+        if let Some(cluster) = clusters.iter().find(|known| known.hosts.serial == pick.serial) {
             cluster.shared.refused(host.endpoint(), host.identity());
         }
     });
@@ -90,7 +94,7 @@ impl Balancer {
         orders::this_worker();
         shared.worker_joined();
         let mut hosts = LocalHosts::default();
-        let serial = hosts.serial();
+        let serial = hosts.serial;
         for priority in 0..u32::try_from(envoy.get_priority_set_size()).unwrap_or_default() {
             for index in 0..envoy.get_hosts_count(priority) {
                 let address = envoy.get_host_address(priority, index);
@@ -108,7 +112,7 @@ impl Balancer {
 
     fn with_hosts<R>(&self, body: impl FnOnce(&mut LocalHosts) -> R) -> Option<R> {
         CLUSTERS.with_borrow_mut(|clusters| {
-            let own = clusters.iter_mut().find(|known| known.hosts.serial() == self.serial)?;
+            let own = clusters.iter_mut().find(|known| known.hosts.serial == self.serial)?;
             Some(body(&mut own.hosts))
         })
     }
@@ -175,7 +179,7 @@ impl Drop for Balancer {
         self.shared.worker_left();
         // The thread's storage may be gone already when the thread ends.
         let _ = CLUSTERS.try_with(|clusters| {
-            clusters.borrow_mut().retain(|known| known.hosts.serial() != self.serial);
+            clusters.borrow_mut().retain(|known| known.hosts.serial != self.serial);
         });
     }
 }
@@ -190,5 +194,116 @@ impl ClusterLb for Idle {
         _completion: Box<dyn EnvoyAsyncHostSelectionComplete>,
     ) -> HostSelectionResult {
         HostSelectionResult::NoHost
+    }
+}
+
+/// The hosts that one worker may pick. Only that worker's membership hook edits them.
+///
+/// Between two runs of the hook Envoy keeps every host alive that the worker has been told of. So a pointer in this
+/// map is the pointer of that one host, and its memory cannot have been used again. For the same reason the entry of
+/// that pointer in [`Published`], if there is one, is this very host's.
+pub(super) struct LocalHosts {
+    /// Tells it from every other of the process: no two ever have the same.
+    serial: u64,
+    hosts: HashMap<Endpoint, Entry, RandomState>,
+    /// Rises with every removal.
+    removals: u64,
+}
+
+/// Envoy's pointer to a host as a decision found it. It is good only for the load balancer whose hosts it was
+/// found in, and only as long as that one has lost no host since: the host is then still there. Otherwise the
+/// host is looked up again. A cluster that was replaced in between has another load balancer, and the pointer
+/// may be a stranger's host there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pick {
+    serial: u64,
+    pointer: usize,
+    removals: u64,
+}
+
+#[cfg(test)]
+impl Pick {
+    /// One that is looked up in any case.
+    pub(crate) const fn none() -> Self {
+        Self { serial: u64::MAX, pointer: 0, removals: u64::MAX }
+    }
+}
+
+struct Entry {
+    pointer: usize,
+    /// Whose it is, once it was asked for.
+    host: Option<Arc<Host>>,
+}
+
+impl Entry {
+    /// Whose it is, if that is known yet.
+    fn whose(&mut self, published: &Published) -> Option<&Arc<Host>> {
+        if self.host.is_none() {
+            self.host = published.get(self.pointer);
+        }
+        self.host.as_ref()
+    }
+}
+
+impl Default for LocalHosts {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { serial, hosts: HashMap::default(), removals: 0 }
+    }
+}
+
+impl LocalHosts {
+    /// The worker has been told of a host.
+    pub(super) fn add(&mut self, endpoint: Endpoint, pointer: usize) {
+        self.hosts.insert(endpoint, Entry { pointer, host: None });
+    }
+
+    /// The worker has been told that a host is gone.
+    pub(super) fn remove(&mut self, endpoint: Endpoint, pointer: usize) {
+        self.removals += 1;
+        if self.hosts.get(&endpoint).is_some_and(|entry| entry.pointer == pointer) {
+            self.hosts.remove(&endpoint);
+        }
+    }
+
+    /// The host for a new request of this identity, if it takes one.
+    pub(super) fn find(
+        &mut self,
+        endpoint: Endpoint,
+        identity: u64,
+        published: &Published,
+    ) -> Option<(&Arc<Host>, Pick)> {
+        let entry = self.hosts.get_mut(&endpoint)?;
+        let pick = Pick { serial: self.serial, pointer: entry.pointer, removals: self.removals };
+        entry
+            .whose(published)
+            .filter(|host| host.identity() == identity && host.endpoint() == endpoint && !host.is_closing())
+            .map(|host| (host, pick))
+    }
+
+    /// Envoy's pointer to the host of a request, as [`Self::find`] has found it, here or elsewhere. A host
+    /// that has begun to close since is still there: it is removed only when this worker has passed a
+    /// barrier. Where that was not waited for, or another filter has held the request, the host may be
+    /// [removed](Host::is_removed), and then there is no pick.
+    pub(super) fn pointer(
+        &mut self,
+        pick: Option<Pick>,
+        endpoint: Endpoint,
+        identity: u64,
+        published: &Published,
+    ) -> Option<usize> {
+        if let Some(pick) = pick
+            && pick.serial == self.serial
+            && pick.removals == self.removals
+        {
+            return Some(pick.pointer);
+        }
+        let entry = self.hosts.get_mut(&endpoint)?;
+        let pointer = entry.pointer;
+        entry
+            .whose(published)
+            .filter(|host| host.identity() == identity && host.endpoint() == endpoint && !host.is_removed())
+            .map(|_| pointer)
     }
 }

@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 
 use super::{Book, Closed, Socket, Want};
-use crate::cluster::client::Limits;
-use crate::cluster::endpoint::Endpoint;
+use crate::cluster::host::Endpoint;
 use crate::cluster::host::{Host, Published};
-use crate::cluster::local::LocalHosts;
 use crate::cluster::orders::{Member, Orders, Workers};
 use crate::cluster::streams::{End, Streams, Token};
+use crate::cluster::usage::Limits;
 use crate::cluster::usage::Usage;
+use crate::cluster::worker::LocalHosts;
 
 /// Small numbers at random, the same in every run of a seed.
 struct Dice(u64);

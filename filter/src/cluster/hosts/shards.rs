@@ -75,7 +75,7 @@ impl Shards {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::super::endpoint::Endpoint;
+    use super::super::super::host::Endpoint;
     use super::super::super::usage::Usage;
     use super::*;
 

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Book, Closed, Opener, QUIET_SWEEPS, Socket, TENURE, Want};
-use crate::cluster::client::Client;
-use crate::cluster::endpoint::Endpoint;
+use crate::cluster::host::Endpoint;
 use crate::cluster::host::Host;
+use crate::cluster::usage::Client;
 use crate::cluster::usage::Usage;
 
 fn ip(last: u8) -> IpAddr {

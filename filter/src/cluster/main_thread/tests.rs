@@ -12,10 +12,10 @@ use sandgate_config::ClusterConfig;
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, RouteWriter, State};
 
 use super::super::hosts::{Socket, Want};
-use super::super::local::Pick;
 use super::super::orders::Member;
 use super::super::streams::{self, END};
 use super::super::usage::Entered;
+use super::super::worker::Pick;
 use super::*;
 
 mod world;
@@ -166,7 +166,7 @@ fn requests_that_outlive_their_host_end_with_their_sandbox_all_the_same() {
     drop(in_flight);
     world.observe("one", "u2", State::Running, 1);
     world.delete("one");
-    assert!(world.main_thread.changes.try_recv().is_none(), "nobody minds the next one");
+    assert!(world.main_thread.changes.try_recv().is_none(), "the next one is not followed");
 }
 
 #[test]
