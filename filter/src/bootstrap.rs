@@ -1,5 +1,8 @@
 //! The bootstrap extension: one for the process, from Envoy's start to its end.
 //!
+//! It makes the one [`gateway`] of the process. Listeners and clusters come and go with their configs; all of them read
+//! this gateway's table.
+//!
 //! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway, also
 //! in `--mode validate`; nothing is started before `on_server_initialized`, which validation never reaches.
 //! Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every source is
@@ -9,13 +12,11 @@
 //! The main thread does not depend on them: a timer of Envoy's looks after the threads every second and
 //! brings the metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
 
-mod counter;
-mod gauges;
-mod pushes;
+mod metrics;
 mod reporter;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use envoy_proxy_dynamic_modules_rust_sdk::{
@@ -27,8 +28,7 @@ use parking_lot::Mutex;
 use sandgate_watch::{Gateway, Settings};
 
 use crate::admin;
-use crate::gateway;
-use gauges::Gauges;
+use metrics::Metrics;
 use reporter::Reporter;
 
 /// How often the threads are looked after and the metrics brought up to date, if nothing happens.
@@ -43,6 +43,29 @@ type Scheduler = Arc<dyn EnvoyBootstrapExtensionConfigScheduler>;
 /// The timer, from the server's start to its shutdown. Only the main thread touches it.
 type Timer = Arc<Mutex<Option<Box<dyn EnvoyBootstrapExtensionTimer>>>>;
 
+static GATEWAY: OnceLock<Gateway> = OnceLock::new();
+
+/// The bootstrap extension was configured a second time. Trying again does not help: a process has one
+/// gateway.
+#[derive(Debug, thiserror::Error)]
+#[error("the extension is configured twice in this process: once is enough")]
+struct ConfiguredTwice;
+
+/// The gateway, once the bootstrap extension has made it.
+pub(crate) fn gateway() -> Option<&'static Gateway> {
+    GATEWAY.get()
+}
+
+/// Makes the gateway of this process.
+fn install(settings: &Settings) -> Result<&'static Gateway, ConfiguredTwice> {
+    let mut made = false;
+    let gateway = GATEWAY.get_or_init(|| {
+        made = true;
+        Gateway::new(settings)
+    });
+    if made { Ok(gateway) } else { Err(ConfiguredTwice) }
+}
+
 /// Creates the extension's config. A config that cannot be served is explained in Envoy's log and refused.
 pub(crate) fn new_config(
     envoy: &mut dyn EnvoyBootstrapExtensionConfig,
@@ -56,18 +79,18 @@ pub(crate) fn new_config(
             return None;
         }
     };
-    let defined = Gauges::define(envoy, settings.kubernetes().is_some(), settings.refresh().is_some());
-    let gauges = match defined {
-        Ok(gauges) => gauges,
-        Err(name) => {
-            envoy_log_error!("sandgate: cannot define the metric {name}");
+    let defined = Metrics::define(envoy, settings.kubernetes().is_some(), settings.refresh().is_some());
+    let metrics = match defined {
+        Ok(metrics) => metrics,
+        Err(error) => {
+            envoy_log_error!("sandgate: {error}");
             return None;
         }
     };
-    match gateway::install(&settings) {
+    match install(&settings) {
         Ok(gateway) => Some(Box::new(Config {
             gateway,
-            gauges,
+            metrics,
             scheduler: Arc::from(envoy.new_scheduler()),
             timer: Timer::default(),
             jobs: admin::Jobs::default(),
@@ -83,7 +106,7 @@ pub(crate) fn new_config(
 
 struct Config {
     gateway: &'static Gateway,
-    gauges: Gauges,
+    metrics: Metrics,
     scheduler: Scheduler,
     timer: Timer,
     /// Admin pages that take long.
@@ -147,7 +170,7 @@ impl Config {
 
     /// Brings the metrics up to date, and lets Envoy open its listeners when they may be open.
     fn update(&self, envoy: &dyn EnvoyBootstrapExtensionConfig) {
-        self.gauges.set(envoy, self.gateway, self.reporter.reports());
+        self.metrics.set(envoy, self.gateway, self.reporter.reports());
         if self.gateway.may_open() && !self.open.swap(true, Ordering::Relaxed) {
             if !self.gateway.reader().is_ready() {
                 envoy_log_warn!(

@@ -86,7 +86,7 @@ use parking_lot::Mutex;
 use sandgate_routes::{Capability, Route, Service, verdict};
 use sandgate_watch::Gateway;
 
-use crate::gateway;
+use crate::bootstrap;
 use main_thread::MainThread;
 use process::Process;
 use worker::{Balancer, Idle};
@@ -114,7 +114,7 @@ pub(crate) fn new_config(
     config: &[u8],
     _metrics: Arc<dyn EnvoyClusterMetrics>,
 ) -> Option<Box<dyn ClusterConfig>> {
-    let Some(gateway) = gateway::current() else {
+    let Some(gateway) = bootstrap::gateway() else {
         envoy_log_error!(
             "sandgate: the cluster needs the bootstrap extension envoy.bootstrap.dynamic_modules with \
              extension_name sandgate: it holds the route table"

@@ -31,8 +31,8 @@ use sandgate_request::{Address, FilterConfig, Headers, Refusal, Trouble, preferr
 
 use sandgate_watch::Gateway;
 
+use crate::bootstrap;
 use crate::cluster::{self, Token, Wakeup};
-use crate::gateway;
 
 mod forward;
 mod response;
@@ -48,7 +48,7 @@ pub(crate) fn new_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
     _name: &str,
     config: &[u8],
 ) -> Option<Box<dyn HttpFilterConfig<EHF>>> {
-    let Some(gateway) = gateway::current() else {
+    let Some(gateway) = bootstrap::gateway() else {
         envoy_log_error!(
             "sandgate: the HTTP filter needs the bootstrap extension envoy.bootstrap.dynamic_modules with \
              extension_name sandgate: it holds the route table"
@@ -64,8 +64,8 @@ pub(crate) fn new_config<EC: EnvoyHttpFilterConfig, EHF: EnvoyHttpFilter>(
     };
     let stats = match Stats::define(envoy) {
         Ok(stats) => stats,
-        Err(name) => {
-            envoy_log_error!("sandgate: cannot define the counter {name}");
+        Err(error) => {
+            envoy_log_error!("sandgate: {error}");
             return None;
         }
     };

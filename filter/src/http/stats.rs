@@ -3,6 +3,8 @@
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCounterId, EnvoyHttpFilter, EnvoyHttpFilterConfig};
 use sandgate_request::{Refusal, Trouble};
 
+use crate::UndefinedMetric;
+
 pub(super) struct Stats {
     forwarded: EnvoyCounterId,
     passed: EnvoyCounterId,
@@ -80,9 +82,8 @@ fn slot(refusal: Refusal) -> usize {
 }
 
 impl Stats {
-    /// Defines the counters, or names the one that Envoy refused.
-    pub(super) fn define<EC: EnvoyHttpFilterConfig>(envoy: &mut EC) -> Result<Self, &'static str> {
-        let mut counter = |name: &'static str| envoy.define_counter(name).map_err(|_| name);
+    pub(super) fn define<EC: EnvoyHttpFilterConfig>(envoy: &mut EC) -> Result<Self, UndefinedMetric> {
+        let mut counter = |name| envoy.define_counter(name).map_err(|_| UndefinedMetric(name));
         let mut refused = [EnvoyCounterId(0); REFUSED.len()];
         for (id, name) in refused.iter_mut().zip(REFUSED) {
             *id = counter(name)?;

@@ -1,28 +1,33 @@
-//! What the gateway is and does, as Envoy's gauges.
+//! What the gateway is and does, as Envoy's gauges and counters.
+//!
+//! The sources count for themselves. Once a second, and when something changes, the gauges are set to those
+//! numbers and the counters raised to them.
 
-use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBootstrapExtensionConfig, EnvoyGaugeId, panics};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use envoy_proxy_dynamic_modules_rust_sdk::{
+    EnvoyBootstrapExtensionConfig, EnvoyCounterId, EnvoyGaugeId, panics,
+};
 use sandgate_routes::State;
-use sandgate_watch::{Gateway, KubernetesStatusReader};
+use sandgate_watch::{Gateway, KubernetesStatusReader, RefreshStatus};
 
-use super::counter::Counter;
-use super::pushes::PushMetrics;
-use crate::cluster;
+use crate::{UndefinedMetric, cluster};
 
 /// Where gauges are set.
-pub(super) struct Board<'a> {
-    pub(super) envoy: &'a dyn EnvoyBootstrapExtensionConfig,
+struct Board<'a> {
+    envoy: &'a dyn EnvoyBootstrapExtensionConfig,
     /// Whether this process speaks for the gateway.
     reports: bool,
 }
 
 impl Board<'_> {
-    pub(super) fn set(&self, gauge: EnvoyGaugeId, value: u64) {
+    fn set(&self, gauge: EnvoyGaugeId, value: u64) {
         // The only failure is an unknown id, and ids come from `define`.
         let _ = self.envoy.set_gauge(gauge, if self.reports { value } else { 0 });
     }
 }
 
-pub(super) struct Gauges {
+pub(super) struct Metrics {
     ready: EnvoyGaugeId,
     routes: EnvoyGaugeId,
     running: EnvoyGaugeId,
@@ -45,17 +50,16 @@ struct KubernetesGauges {
     contact_age: EnvoyGaugeId,
 }
 
-impl Gauges {
-    /// Defines the gauges, or names the one that Envoy refused.
+impl Metrics {
     pub(super) fn define(
         envoy: &mut dyn EnvoyBootstrapExtensionConfig,
         kubernetes: bool,
         pushes: bool,
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, UndefinedMetric> {
         let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
         let thread_restarts = Counter::define(envoy, "thread_restarts")?;
         let panics = Counter::define(envoy, "panics")?;
-        let mut gauge = |name: &'static str| envoy.define_gauge(name).map_err(|_| name);
+        let mut gauge = |name| define_gauge(envoy, name);
         Ok(Self {
             ready: gauge("ready")?,
             routes: gauge("routes")?,
@@ -124,6 +128,83 @@ impl KubernetesGauges {
             (self.contact_age, age),
         ] {
             board.set(gauge, value);
+        }
+    }
+}
+
+fn define_gauge(
+    envoy: &mut dyn EnvoyBootstrapExtensionConfig,
+    name: &'static str,
+) -> Result<EnvoyGaugeId, UndefinedMetric> {
+    envoy.define_gauge(name).map_err(|_| UndefinedMetric(name))
+}
+
+type Read = fn(&RefreshStatus) -> u64;
+
+/// One counter for each number of the status page.
+const COUNTERS: [(&str, Read); 10] = [
+    ("refresh_applied", |status| status.applied),
+    ("refresh_stale", |status| status.stale),
+    ("refresh_legacy", |status| status.legacy),
+    ("refresh_invalid", |status| status.invalid),
+    ("refresh_outside", |status| status.outside),
+    ("refresh_unauthorized", |status| status.unauthorized),
+    ("refresh_unavailable", |status| status.unavailable),
+    ("refresh_too_large", |status| status.too_large),
+    ("refresh_slow", |status| status.slow),
+    ("refresh_batches", |status| status.batches),
+];
+
+/// What was pushed. Only there where pushes are received.
+struct PushMetrics {
+    up: EnvoyGaugeId,
+    connections: EnvoyGaugeId,
+    counters: Vec<(Counter, Read)>,
+}
+
+impl PushMetrics {
+    fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig) -> Result<Self, UndefinedMetric> {
+        let counters = COUNTERS.into_iter().map(|(name, read)| Ok((Counter::define(envoy, name)?, read)));
+        let counters = counters.collect::<Result<_, UndefinedMetric>>()?;
+        Ok(Self {
+            up: define_gauge(envoy, "refresh_up")?,
+            connections: define_gauge(envoy, "refresh_connections")?,
+            counters,
+        })
+    }
+
+    fn set(&self, board: &Board<'_>, status: &RefreshStatus, thread_up: bool) {
+        let up = thread_up && status.listening.is_some() && status.error.is_none();
+        board.set(self.up, u64::from(up));
+        board.set(self.connections, status.connections);
+        for (counter, read) in &self.counters {
+            counter.set(board.envoy, read(status));
+        }
+    }
+}
+
+/// A counter of Envoy's for a number that is counted elsewhere.
+struct Counter {
+    id: EnvoyCounterId,
+    /// The number as of the last call of [`Self::set`], which only the main thread calls.
+    reported: AtomicU64,
+}
+
+impl Counter {
+    fn define(
+        envoy: &mut dyn EnvoyBootstrapExtensionConfig,
+        name: &'static str,
+    ) -> Result<Self, UndefinedMetric> {
+        let id = envoy.define_counter(name).map_err(|_| UndefinedMetric(name))?;
+        Ok(Self { id, reported: AtomicU64::new(0) })
+    }
+
+    /// Raises Envoy's counter to the number as it is now.
+    fn set(&self, envoy: &dyn EnvoyBootstrapExtensionConfig, now: u64) {
+        let more = now.saturating_sub(self.reported.swap(now, Ordering::Relaxed));
+        if more > 0 {
+            // The only failure is an unknown id, and ids come from `define`.
+            let _ = envoy.increment_counter(self.id, more);
         }
     }
 }
