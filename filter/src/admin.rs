@@ -67,7 +67,7 @@ pub(crate) fn respond(
                 });
                 fetched(path, made)
             }
-            Err(message) => error(400, format_args!("{message}")),
+            Err(invalid) => error(400, format_args!("{invalid}")),
         },
         #[cfg(feature = "failpoints")]
         FAILPOINT => match query.strip_prefix("kill=") {
@@ -97,7 +97,7 @@ fn fetched(path: &str, fetched: Fetched) -> (u32, String) {
 fn routes(gateway: &'static Gateway, jobs: &Jobs, query: &str) -> (u32, String) {
     let query = match RoutesQuery::parse(query) {
         Ok(query) => query,
-        Err(message) => return error(400, format_args!("{message}")),
+        Err(invalid) => return error(400, format_args!("{invalid}")),
     };
     if let Some(id) = query.id {
         return match gateway.reader().get(&id) {
@@ -123,6 +123,21 @@ fn routes(gateway: &'static Gateway, jobs: &Jobs, query: &str) -> (u32, String) 
     fetched(ROUTES, made)
 }
 
+/// A query that a page does not understand. Asking again the same way does not help: the page answers 400.
+#[derive(Debug, thiserror::Error)]
+enum InvalidQuery {
+    #[error("unknown parameter {name:?}: expected {expected}")]
+    Unknown { name: String, expected: &'static str },
+    #[error("displaced is {0:?}: expected 1")]
+    Displaced(String),
+    #[error("state is {0:?}: expected one of {states}", states = State::ALL.map(State::as_str).join(", "))]
+    State(String),
+    #[error("limit is {0:?}: expected a number from 1 to {MAX_LIMIT}")]
+    Limit(String),
+    #[error("digest is {0:?}: expected 0 or 1")]
+    Digest(String),
+}
+
 struct RoutesQuery {
     id: Option<String>,
     /// Those who are not shown under the ID they claim.
@@ -133,7 +148,7 @@ struct RoutesQuery {
 }
 
 impl RoutesQuery {
-    fn parse(query: &str) -> Result<Self, String> {
+    fn parse(query: &str) -> Result<Self, InvalidQuery> {
         let mut parsed =
             Self { id: None, displaced: false, filter: Filter::default(), after: None, limit: DEFAULT_LIMIT };
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -141,36 +156,25 @@ impl RoutesQuery {
             match &*key {
                 "id" => parsed.id = Some(value),
                 "displaced" if value == "1" => parsed.displaced = true,
-                "displaced" => return Err(format!("displaced is {value:?}: expected 1")),
+                "displaced" => return Err(InvalidQuery::Displaced(value)),
                 "after" => parsed.after = Some(value),
                 "namespace" => parsed.filter.namespace = Some(value),
                 "prefix" => parsed.filter.prefix = Some(value),
                 "provider" => parsed.filter.provider = Some(value),
-                "state" => parsed.filter.state = Some(parse_state(&value)?),
-                "limit" => parsed.limit = parse_limit(&value)?,
+                "state" => {
+                    parsed.filter.state = Some(value.parse().map_err(|_| InvalidQuery::State(value))?);
+                }
+                "limit" => match value.parse() {
+                    Ok(limit @ 1..=MAX_LIMIT) => parsed.limit = limit,
+                    _ => return Err(InvalidQuery::Limit(value)),
+                },
                 _ => {
-                    return Err(format!(
-                        "unknown parameter {key:?}: expected id, displaced, state, namespace, prefix, provider, after \
-                         or limit"
-                    ));
+                    let expected = "id, displaced, state, namespace, prefix, provider, after or limit";
+                    return Err(InvalidQuery::Unknown { name: key.into_owned(), expected });
                 }
             }
         }
         Ok(parsed)
-    }
-}
-
-fn parse_state(value: &str) -> Result<State, String> {
-    value.parse().map_err(|_| {
-        let known: Vec<&str> = State::ALL.iter().map(|state| state.as_str()).collect();
-        format!("state is {value:?}: expected one of {}", known.join(", "))
-    })
-}
-
-fn parse_limit(value: &str) -> Result<usize, String> {
-    match value.parse() {
-        Ok(limit @ 1..=MAX_LIMIT) => Ok(limit),
-        _ => Err(format!("limit is {value:?}: expected a number from 1 to {MAX_LIMIT}")),
     }
 }
 
@@ -195,14 +199,14 @@ fn render(route: &Route) -> Value {
 
 /// Whether the status is to have the table's digest, which looks at every route and is made only when asked
 /// for.
-fn parse_status(query: &str) -> Result<bool, String> {
+fn parse_status(query: &str) -> Result<bool, InvalidQuery> {
     let mut digest = false;
     for (key, value) in form_urlencoded::parse(query.as_bytes()) {
         digest = match (&*key, &*value) {
             ("digest", "1") => true,
             ("digest", "0") => false,
-            ("digest", _) => return Err(format!("digest is {value:?}: expected 0 or 1")),
-            _ => return Err(format!("unknown parameter {key:?}: expected digest")),
+            ("digest", _) => return Err(InvalidQuery::Digest(value.into_owned())),
+            _ => return Err(InvalidQuery::Unknown { name: key.into_owned(), expected: "digest" }),
         };
     }
     Ok(digest)
