@@ -215,9 +215,9 @@ impl Host {
         self.quiet.load(Ordering::Relaxed)
     }
 
-    /// The main thread looks whether it was used since the last look, or is in use. Says what [`Self::quiet`]
+    /// Main thread: checks whether the host was used since the last check, or is in use. Returns [`Self::quiet`] as it
     /// is now.
-    pub(crate) fn look(&self) -> u8 {
+    pub(crate) fn check_use(&self) -> u8 {
         let used = self.recent_use.swap(UNUSED, Ordering::Relaxed) != UNUSED || self.in_flight() > 0;
         let quiet = if used { 0 } else { self.quiet().saturating_add(1) };
         self.quiet.store(quiet, Ordering::Relaxed);

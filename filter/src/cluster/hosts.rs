@@ -306,7 +306,7 @@ impl<W> Book<W> {
     /// Looks through the next so many shards in turn, and closes the hosts there that nobody has used for
     /// [`QUIET_SWEEPS`] of its turns.
     pub(crate) fn sweep(&mut self, shards: usize) {
-        let idle = |host: &&Arc<Host>| !host.is_closing() && host.look() >= QUIET_SWEEPS;
+        let idle = |host: &&Arc<Host>| !host.is_closing() && host.check_use() >= QUIET_SWEEPS;
         let idle: Vec<Endpoint> =
             self.shards.next_in_turn(shards).filter(idle).map(|host| host.endpoint()).collect();
         for endpoint in idle {
@@ -341,7 +341,7 @@ impl<W> Book<W> {
     /// looked at: as many as are waited for, those that have been quiet the longest first.
     pub(crate) fn evict(&mut self, shards: usize) {
         let idle = |host: &Arc<Host>| {
-            let quiet = if host.is_closing() { 0 } else { host.look() };
+            let quiet = if host.is_closing() { 0 } else { host.check_use() };
             (quiet > 0).then(|| (Reverse(quiet), host.endpoint()))
         };
         let mut idle: Vec<(Reverse<u8>, Endpoint)> =

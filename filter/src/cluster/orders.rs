@@ -98,8 +98,8 @@ impl State {
         self.passed.iter().find(|(known, _)| *known == worker).map_or(0, |(_, number)| *number)
     }
 
-    /// The last batch that all of these have passed. Forgets what nobody needs any more.
-    fn settle(&mut self, workers: &[WorkerId]) -> u64 {
+    /// The last batch that all of these workers have passed. Drops the batches up to it.
+    fn passed_by_all(&mut self, workers: &[WorkerId]) -> u64 {
         self.passed.retain(|(worker, _)| workers.contains(worker));
         let all = workers.iter().map(|worker| self.passed_by(*worker)).min().unwrap_or(self.newest);
         while self.open.front().is_some_and(|(number, _)| *number <= all) {
@@ -128,7 +128,7 @@ impl Orders {
         let mut state = self.state.lock();
         let newest = state.newest;
         let workers = self.workers.0.lock();
-        state.settle(&workers) >= newest
+        state.passed_by_all(&workers) >= newest
     }
 
     /// A worker was called with this number: what it has to do.
@@ -148,7 +148,7 @@ impl Orders {
         }
         let newest = state.newest;
         let workers = self.workers.0.lock();
-        number == newest && state.settle(&workers) >= newest
+        number == newest && state.passed_by_all(&workers) >= newest
     }
 }
 

@@ -226,7 +226,7 @@ impl Streams {
     }
 
     pub(crate) fn end(&mut self, ends: &[End]) -> u64 {
-        let mut told = 0;
+        let mut ended = 0;
         for end in ends {
             let mut next = self.chain(end.identity).map_or(NONE, |chain| *chain);
             while let Some(entry) = self.entries.get_mut(next as usize) {
@@ -236,11 +236,11 @@ impl Streams {
                     && !std::mem::replace(&mut stream.ended, true)
                 {
                     stream.scheduler.commit(END);
-                    told += 1;
+                    ended += 1;
                 }
             }
         }
-        told
+        ended
     }
 
     /// The first entry of the chain that an identity's requests are in.

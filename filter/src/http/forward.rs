@@ -135,8 +135,8 @@ impl Filter {
             Found::Missing(of) => self.hold(envoy, route, endpoint, &of),
             Found::NoCluster => {
                 // Once is enough: the counter has the number.
-                static SAID: Once = Once::new();
-                SAID.call_once(|| {
+                static LOGGED: Once = Once::new();
+                LOGGED.call_once(|| {
                     envoy_log_error!("sandgate: Envoy's route leads to a cluster that is not Sandgate's");
                 });
                 self.answer(envoy, Refusal::Upstream(Trouble::NoCluster), Some(address))

@@ -2,7 +2,7 @@ use super::{StepOutcome, explain};
 use crate::{FilterConfig, Form, Part};
 
 /// The steps, one line each.
-fn told(json: &str, headers: &[(&str, &str)]) -> Vec<String> {
+fn explained(json: &str, headers: &[(&str, &str)]) -> Vec<String> {
     let config = FilterConfig::parse(json.as_bytes()).expect("a config for a test is valid");
     let steps = explain(headers, &config);
     assert_eq!(steps.iter().map(|step| step.form).collect::<Vec<_>>(), Form::ALL, "one step for each form");
@@ -12,7 +12,7 @@ fn told(json: &str, headers: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn each_form_says_why_it_was_not_taken_until_one_is() {
     assert_eq!(
-        told("", &[(":path", "/x"), (":authority", "demo-8080.example.com")]),
+        explained("", &[(":path", "/x"), (":authority", "demo-8080.example.com")]),
         [
             "kruise-path: the path does not begin with /kruise/",
             "kruise-header: no header e2b-sandbox-id",
@@ -36,13 +36,13 @@ fn a_wrong_part_is_named_with_what_was_expected() {
 
 #[test]
 fn hosts_say_what_is_wrong_with_them() {
-    let host = |json, host| told(json, &[(":authority", host)])[4].clone();
+    let host = |json, host| explained(json, &[(":authority", host)])[4].clone();
     assert_eq!(
         host("", "[::1]:80"),
         "kruise-host: :authority is an IPv6 address, which never names a sandbox"
     );
     assert_eq!(host("", "80-demo"), "kruise-host: :authority has no domain after its first label");
-    assert_eq!(told("", &[])[4], "kruise-host: no host in :authority");
+    assert_eq!(explained("", &[])[4], "kruise-host: no host in :authority");
     assert_eq!(
         host(r#"{"domains":["example.com","b.example.com"]}"#, "80-demo.other.org"),
         "kruise-host: :authority is not under any of the domains b.example.com, example.com"
@@ -51,15 +51,15 @@ fn hosts_say_what_is_wrong_with_them() {
 
 #[test]
 fn switches_the_managers_api_and_rewrites_are_told() {
-    let off = told(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &[(":path", "/demo/80/x")]);
+    let off = explained(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &[(":path", "/demo/80/x")]);
     assert_eq!(off[0], "kruise-path: switched off in the config");
     assert_eq!(off[6], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
-    let api = told("", &[(":path", "/kruise/api/x")]);
+    let api = explained("", &[(":path", "/kruise/api/x")]);
     assert_eq!(api[0], "kruise-path: /kruise/api is the manager's API and never a sandbox");
     assert_eq!(
-        told("", &[])[6],
+        explained("", &[])[6],
         "opensandbox-path: the path does not begin with an ID and a segment of digits"
     );
-    let own = told(r#"{"dialects":{"kruise":{"sandbox-header-name":"X-Box"}}}"#, &[]);
+    let own = explained(r#"{"dialects":{"kruise":{"sandbox-header-name":"X-Box"}}}"#, &[]);
     assert_eq!(own[1], "kruise-header: no header x-box");
 }

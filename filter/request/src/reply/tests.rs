@@ -186,7 +186,7 @@ fn a_page_is_whole_loads_nothing_and_tells_what_the_json_tells() {
     let address = address("e2b-sandbox-id", "demo");
     for refusal in every_refusal() {
         let page = reply(refusal, Some(&address), Media::Html);
-        let told = json_of(&reply(refusal, Some(&address), Media::Json));
+        let sent = json_of(&reply(refusal, Some(&address), Media::Json));
         assert_eq!(page.content_type, "text/html; charset=utf-8");
         assert_eq!(
             (page.status, page.details),
@@ -194,7 +194,7 @@ fn a_page_is_whole_loads_nothing_and_tells_what_the_json_tells() {
         );
         assert!(page.body.starts_with("<!doctype html>") && page.body.ends_with("</html>\n"));
         for key in ["reason", "sandbox", "message"] {
-            let text = told[key].as_str().expect("the key is a text");
+            let text = sent[key].as_str().expect("the key is a text");
             assert!(
                 page.body.contains(&Escaped(text).to_string()),
                 "{key} of {refusal:?} is not on the page"

@@ -68,9 +68,9 @@ struct Worker {
 
 /// How often a request was told to end.
 #[derive(Clone, Default)]
-struct Told(Arc<AtomicU64>);
+struct Ends(Arc<AtomicU64>);
 
-impl EnvoyHttpFilterScheduler for Told {
+impl EnvoyHttpFilterScheduler for Ends {
     fn commit(&self, _event_id: u64) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ struct InFlight {
     worker: usize,
     token: Token,
     host: Arc<Host>,
-    told: Told,
+    ends: Ends,
     /// Whether it has to end: its sandbox is gone, or has moved away in a way that ends requests.
     must_end: bool,
     /// Whether another filter holds it still, before its host is picked.
@@ -253,7 +253,7 @@ impl Model {
             worker.inbox.push_back(Event::Replaced(Arc::clone(&self.cluster)));
         }
         for request in &mut self.in_flight {
-            request.must_end = request.told.0.load(Ordering::Relaxed) > 0;
+            request.must_end = request.ends.0.load(Ordering::Relaxed) > 0;
         }
         // The orders that went with the old cluster are given again.
         let followed: BTreeSet<u64> = self.in_flight.iter().map(|request| request.host.identity()).collect();
@@ -273,11 +273,11 @@ impl Model {
         let index = self.any(self.workers.len());
         let worker = &mut self.workers[index];
         if let Some((host, pick)) = worker.hosts.find(endpoint, identity, &worker.cluster.published) {
-            let (host, told) = (Arc::clone(host), Told::default());
+            let (host, ends) = (Arc::clone(host), Ends::default());
             let entered = host.usage().enter(true, &self.limits, || None).expect("no limit");
-            let token = worker.streams.enter(Arc::clone(&host), pick, entered, Box::new(told.clone()));
+            let token = worker.streams.enter(Arc::clone(&host), pick, entered, Box::new(ends.clone()));
             let late = self.dice.roll(8) == 0;
-            let request = InFlight { worker: index, token, host, told, must_end: false, late };
+            let request = InFlight { worker: index, token, host, ends, must_end: false, late };
             self.in_flight.push(request);
             let at = self.in_flight.len() - 1;
             if late {
@@ -355,9 +355,9 @@ impl Model {
         let at = self.any(self.in_flight.len());
         let request = self.in_flight.swap_remove(at);
         drop(self.workers[request.worker].streams.leave(request.token));
-        let told = request.told.0.load(Ordering::Relaxed);
-        assert!(told <= u64::from(request.must_end), "a request was told to end {told} times");
-        self.ended += told;
+        let ends = request.ends.0.load(Ordering::Relaxed);
+        assert!(ends <= u64::from(request.must_end), "a request was told to end {ends} times");
+        self.ended += ends;
     }
 
     fn answer(&mut self, woken: impl IntoIterator<Item = u64>) {
@@ -451,7 +451,7 @@ impl Model {
     }
 
     /// No more requests and changes: everything that was begun comes to its end.
-    fn settle(&mut self) {
+    fn finish_all(&mut self) {
         for _ in 0..400 {
             self.now += Duration::from_millis(50);
             self.book.take_turns(self.now);
@@ -465,9 +465,13 @@ impl Model {
         assert_eq!(self.book.waiting(), 0);
         assert_eq!(self.book.live(), self.envoy.len());
         for request in &self.in_flight {
-            let (told, identity) = (request.told.0.load(Ordering::Relaxed), request.host.identity());
-            assert_eq!(told, u64::from(request.must_end), "a request of {identity} was told {told} times");
-            assert!(told == 1 || self.table.contains_key(&identity), "a request outlived {identity}");
+            let (ends, identity) = (request.ends.0.load(Ordering::Relaxed), request.host.identity());
+            assert_eq!(
+                ends,
+                u64::from(request.must_end),
+                "a request of {identity} was told to end {ends} times"
+            );
+            assert!(ends == 1 || self.table.contains_key(&identity), "a request outlived {identity}");
         }
     }
 }
@@ -480,7 +484,7 @@ fn at_random_no_request_reaches_a_stranger_or_a_removed_host_and_all_are_answere
         for _ in 0..1_000 {
             model.step();
         }
-        model.settle();
+        model.finish_all();
         picked += model.picked;
         ended += model.ended;
         replaced += model.replaced;

@@ -250,7 +250,7 @@ fn ports_that_are_asked_for_all_at_once_are_counted_for_their_client() {
     // And one that nobody came for is held until the main thread looks.
     hosts[0].enter();
     assert_eq!(refused(52), 1);
-    hosts[1].look();
+    hosts[1].check_use();
     assert_eq!(refused(53), 0);
 }
 
@@ -285,10 +285,10 @@ fn over_the_cap_on_hosts_no_more_go_than_are_waited_for_and_the_quietest_first()
     }
     let quietest = world.host(7, 80);
     for _ in 0..3 {
-        quietest.look();
+        quietest.check_use();
     }
     for last in 1..=20 {
-        world.host(last, 80).look();
+        world.host(last, 80).check_use();
     }
     for last in 31..=33 {
         assert_eq!(world.book.want(want("b", last.into(), last, 80, world.now)), None);
@@ -375,6 +375,6 @@ fn of_many_closed_hosts_those_in_the_same_shards_go_together() {
 impl Host {
     /// As if its first use were long ago.
     fn leave_unused(&self) {
-        self.look();
+        self.check_use();
     }
 }

@@ -26,14 +26,14 @@ use world::*;
 fn a_wanted_host_is_added_at_once_and_goes_with_its_sandbox() {
     let mut world = World::new(100);
     world.observe("one", "u1", State::Running, 1);
-    let told = world.want("one");
+    let events = world.want("one");
     world.run();
     assert_eq!(
-        (world.envoy.addresses(), told.load(Ordering::Relaxed)),
+        (world.envoy.addresses(), events.load(Ordering::Relaxed)),
         (vec!["10.0.0.1:80".to_owned()], DECIDE_AGAIN)
     );
     world.delete("one");
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses(), Vec::<String>::new());
     assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
 }
@@ -49,7 +49,7 @@ fn after_changes_were_missed_every_host_is_held_against_the_table() {
     for name in names {
         world.want(name);
     }
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses().len(), names.len());
     let ended = world.shared.counts.ends.load(Ordering::Relaxed);
 
@@ -58,15 +58,15 @@ fn after_changes_were_missed_every_host_is_held_against_the_table() {
     world.observe("moved", "moved", State::Running, 40);
     world.observe("replaced", "another", State::Running, 5);
     world.delete("deleted-too");
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"], "more changes than the queue holds");
     // Of those who are gone the requests end, as the config says; of the paused and the moved they finish.
     assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), ended + 3);
 
-    let told = [world.want("moved"), world.want("replaced")];
-    world.settle();
+    let events = [world.want("moved"), world.want("replaced")];
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80", "10.0.0.40:80", "10.0.0.5:80"]);
-    until(|| told.iter().all(|told| told.load(Ordering::Relaxed) == DECIDE_AGAIN));
+    until(|| events.iter().all(|events| events.load(Ordering::Relaxed) == DECIDE_AGAIN));
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn those_who_wait_for_what_is_gone_are_told_also_when_the_change_was_missed() {
     // The first batch was just made, so that the next ones wait for theirs.
     world.want("one");
     world.run();
-    let told = world.want("two");
+    let events = world.want("two");
     world.main_thread.receive_messages();
-    assert_eq!(told.load(Ordering::Relaxed), 0);
+    assert_eq!(events.load(Ordering::Relaxed), 0);
     for state in [State::Paused, State::Running, State::Paused] {
         world.observe("two", "two", state, 2);
     }
     world.run();
-    assert_eq!(told.load(Ordering::Relaxed), DECIDE_AGAIN);
+    assert_eq!(events.load(Ordering::Relaxed), DECIDE_AGAIN);
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"]);
 }
 
@@ -138,13 +138,13 @@ fn who_waits_for_a_host_is_told_that_its_sandbox_is_gone() {
     // The first batch was just made, so that the next one is waited for.
     world.want("one");
     world.run();
-    let told = world.want("two");
+    let events = world.want("two");
     world.main_thread.receive_messages();
-    assert_eq!(told.load(Ordering::Relaxed), 0);
+    assert_eq!(events.load(Ordering::Relaxed), 0);
     world.delete("two");
     world.main_thread.receive_changes();
-    assert_eq!(told.load(Ordering::Relaxed), DECIDE_AGAIN);
-    world.settle();
+    assert_eq!(events.load(Ordering::Relaxed), DECIDE_AGAIN);
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80"]);
 }
 
@@ -153,15 +153,15 @@ fn requests_that_outlive_their_host_end_with_their_sandbox_all_the_same() {
     let mut world = World::new(100);
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
-    world.settle();
+    world.run_until_idle();
     // What a request in flight holds.
     let pointer = *world.envoy.hosts.lock().expect("hosts").keys().next().expect("a host");
     let in_flight = world.shared.published().get(pointer).expect("its host");
     world.observe("one", "u1", State::Paused, 1);
-    world.settle();
+    world.run_until_idle();
     assert_eq!((world.envoy.addresses().len(), world.shared.counts.ends.load(Ordering::Relaxed)), (0, 0));
     world.delete("one");
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
     drop(in_flight);
     world.observe("one", "u2", State::Running, 1);
@@ -190,7 +190,7 @@ fn a_sandbox_that_goes_just_as_its_host_is_wanted_leaves_none_behind() {
             begin.wait();
             world.main_thread.run(&world.envoy);
         });
-        world.settle();
+        world.run_until_idle();
         assert_eq!(world.envoy.addresses(), Vec::<String>::new(), "round {round}");
     }
 }
@@ -202,8 +202,8 @@ fn a_worker_that_is_seconds_late_ends_all_that_was_to_end_meanwhile() {
         world.observe(name, name, State::Running, last);
         world.want(name);
     }
-    world.settle();
-    let told = [1, 2, 3, 4].map(|last| world.workers[1].begin(world.host(&format!("10.0.0.{last}:80"))));
+    world.run_until_idle();
+    let events = [1, 2, 3, 4].map(|last| world.workers[1].begin(world.host(&format!("10.0.0.{last}:80"))));
     // The second worker is busy with something.
     let (go_on, busy) = std::sync::mpsc::channel::<()>();
     drop(world.workers[1].run(move || busy.recv()));
@@ -219,12 +219,12 @@ fn a_worker_that_is_seconds_late_ends_all_that_was_to_end_meanwhile() {
             }
         }
     }
-    assert_eq!(told.each_ref().map(|told| told.load(Ordering::Relaxed)), [0; 4]);
+    assert_eq!(events.each_ref().map(|events| events.load(Ordering::Relaxed)), [0; 4]);
     go_on.send(()).expect("it is busy");
-    world.settle();
-    until(|| told[..3].iter().all(|told| told.load(Ordering::Relaxed) == END));
+    world.run_until_idle();
+    until(|| events[..3].iter().all(|events| events.load(Ordering::Relaxed) == END));
     world.workers[1].run(|| ()).recv().expect("it has done everything");
-    assert_eq!(told[3].load(Ordering::Relaxed), 0, "a request of a sandbox that lives was ended");
+    assert_eq!(events[3].load(Ordering::Relaxed), 0, "a request of a sandbox that lives was ended");
 }
 
 #[test]
@@ -233,19 +233,19 @@ fn an_identity_that_gets_another_id_keeps_its_requests_also_when_the_change_was_
         let mut world = World::with_workers(feed, 1);
         world.observe("one", "u1", State::Running, 1);
         world.want("one");
-        world.settle();
-        let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+        world.run_until_idle();
+        let events = world.workers[0].begin(world.host("10.0.0.1:80"));
         world.observe_as("one", "renamed", "u1", State::Running, 1);
         world.observe_as("one", "renamed-again", "u1", State::Running, 1);
-        world.settle();
+        world.run_until_idle();
         assert_eq!(
-            (world.envoy.addresses(), told.load(Ordering::Relaxed)),
+            (world.envoy.addresses(), events.load(Ordering::Relaxed)),
             (vec!["10.0.0.1:80".to_owned()], 0)
         );
         // It is known by its new ID from now on.
         world.delete("one");
-        world.settle();
-        until(|| told.load(Ordering::Relaxed) == END);
+        world.run_until_idle();
+        until(|| events.load(Ordering::Relaxed) == END);
         assert!(world.envoy.addresses().is_empty());
     }
 }
@@ -257,8 +257,8 @@ fn a_main_thread_that_runs_while_a_sandbox_gets_another_id_ends_nothing() {
         let mut world = World::with_workers(feed, 1);
         world.observe("one", "u1", State::Running, 1);
         world.want("one");
-        world.settle();
-        let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+        world.run_until_idle();
+        let events = world.workers[0].begin(world.host("10.0.0.1:80"));
         let (writer, version) = (world.writer.clone(), world.version);
         std::thread::scope(|scope| {
             let moves = scope.spawn(move || {
@@ -273,9 +273,9 @@ fn a_main_thread_that_runs_while_a_sandbox_gets_another_id_ends_nothing() {
                 world.main_thread.run(&world.envoy);
             }
         });
-        world.settle();
+        world.run_until_idle();
         assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 0, "feed {feed}");
-        assert_eq!((world.envoy.addresses().len(), told.load(Ordering::Relaxed)), (1, 0), "feed {feed}");
+        assert_eq!((world.envoy.addresses().len(), events.load(Ordering::Relaxed)), (1, 0), "feed {feed}");
     }
 }
 
@@ -286,15 +286,15 @@ fn requests_that_outlive_their_host_end_also_when_the_end_of_their_sandbox_was_m
         world.observe(name, name, State::Running, last);
         world.want(name);
     }
-    world.settle();
-    let told = world.workers[0].begin(world.host("10.0.0.1:80"));
+    world.run_until_idle();
+    let events = world.workers[0].begin(world.host("10.0.0.1:80"));
     world.observe("one", "one", State::Paused, 1);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses(), ["10.0.0.2:80"]);
     world.observe("two", "two", State::Paused, 2);
     world.delete("one");
-    world.settle();
-    until(|| told.load(Ordering::Relaxed) == END);
+    world.run_until_idle();
+    until(|| events.load(Ordering::Relaxed) == END);
 }
 
 #[test]
@@ -306,17 +306,17 @@ fn requests_at_an_address_that_was_left_end_also_when_the_move_was_missed() {
             world.observe(name, name, State::Running, last);
             world.want(name);
         }
-        world.settle();
-        let told = [1, 2].map(|last| world.workers[0].begin(world.host(&format!("10.0.0.{last}:80"))));
+        world.run_until_idle();
+        let events = [1, 2].map(|last| world.workers[0].begin(world.host(&format!("10.0.0.{last}:80"))));
         // More changes than a short queue holds.
         world.observe("moves", "moves", State::Running, 3);
         world.observe("moves", "moves", State::Running, 4);
         world.want("moves");
-        world.settle();
-        until(|| told[0].load(Ordering::Relaxed) == END);
+        world.run_until_idle();
+        until(|| events[0].load(Ordering::Relaxed) == END);
         let there = world.workers[0].begin(world.host("10.0.0.4:80"));
         world.workers[0].run(|| ()).recv().expect("it has done everything");
-        assert_eq!([&told[1], &there].map(|told| told.load(Ordering::Relaxed)), [0, 0], "feed {feed}");
+        assert_eq!([&events[1], &there].map(|events| events.load(Ordering::Relaxed)), [0, 0], "feed {feed}");
     }
 }
 
@@ -326,7 +326,7 @@ fn a_worker_that_is_late_does_not_end_what_began_after_the_sandbox_was_resumed()
     world.workers.push(WorkerThread::start(&world.process));
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
-    world.settle();
+    world.run_until_idle();
     let before = world.workers[0].begin(world.host("10.0.0.1:80"));
     // The pause is found by looking at the table, because changes were missed.
     world.observe("one", "u1", State::Paused, 1);
@@ -344,7 +344,7 @@ fn a_worker_that_is_late_does_not_end_what_began_after_the_sandbox_was_resumed()
         world.run();
     }
     let after = world.workers[0].begin(world.host("10.0.0.1:80"));
-    world.settle();
+    world.run_until_idle();
     until(|| before.load(Ordering::Relaxed) == END);
     world.workers[0].run(|| ()).recv().expect("it has done everything");
     assert_eq!(after.load(Ordering::Relaxed), 0, "a request of a sandbox that runs was ended");
@@ -355,7 +355,7 @@ fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
     let mut world = World::new(10 * MAX_PER_RUN);
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
-    world.settle();
+    world.run_until_idle();
     let answered = Arc::new(AtomicU64::new(0));
     struct Counts(Arc<AtomicU64>);
     impl EnvoyHttpFilterScheduler for Counts {
@@ -379,7 +379,7 @@ fn one_run_takes_in_so_much_and_the_next_runs_take_in_the_rest() {
     world.delete("one");
     world.run();
     assert!(world.main_thread.ends.is_empty() && world.shared.counts.ends.load(Ordering::Relaxed) == 0);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.shared.counts.ends.load(Ordering::Relaxed), 1);
 }
 
@@ -388,9 +388,9 @@ fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
     let mut world = World::with_workers(100, 1);
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
-    world.settle();
+    world.run_until_idle();
     let host = world.host("10.0.0.1:80");
-    let told = world.workers[0].begin(Arc::clone(&host));
+    let events = world.workers[0].begin(Arc::clone(&host));
     // The old one is destroyed before it has heard of this.
     world.delete("one");
     let config = ClusterConfig::parse(b"{}").expect("a config");
@@ -400,8 +400,8 @@ fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
     world.main_thread = MainThread::new(&shared, wants, changes);
     (world.shared, world.envoy, world.called) = (shared, Envoy::default(), 0);
     assert!(host.is_closing(), "nobody goes to the hosts of the old one any more");
-    world.settle();
-    until(|| told.load(Ordering::Relaxed) == END);
+    world.run_until_idle();
+    until(|| events.load(Ordering::Relaxed) == END);
 }
 
 #[test]
@@ -413,25 +413,25 @@ fn over_the_cap_on_hosts_unused_ones_go_and_where_all_are_in_use_those_who_wait_
     for last in 1..=3 {
         world.want(&format!("s{last}"));
     }
-    world.settle();
+    world.run_until_idle();
     let in_use = [1, 2].map(|last| world.host(&format!("10.0.0.{last}:80")));
     in_use.iter().for_each(|host| host.enter());
     // The third is not in use, and goes once it has not been used for a while.
     let waits = world.want("s4");
-    world.settle();
+    world.run_until_idle();
     assert_eq!(waits.load(Ordering::Relaxed), Wakeup::NoRoom as u64, "it was used a moment ago");
     let waits = world.want("s4");
-    world.settle();
+    world.run_until_idle();
     until(|| waits.load(Ordering::Relaxed) == DECIDE_AGAIN);
     assert_eq!(world.envoy.addresses(), ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.4:80"]);
     world.host("10.0.0.4:80").enter();
     let waits = ["s5", "s6"].map(|name| world.want(name));
-    world.settle();
-    assert_eq!(waits.map(|told| told.load(Ordering::Relaxed)), [Wakeup::NoRoom as u64; 2]);
+    world.run_until_idle();
+    assert_eq!(waits.map(|events| events.load(Ordering::Relaxed)), [Wakeup::NoRoom as u64; 2]);
     assert_eq!(world.process.hosts.load(Ordering::Relaxed), 3);
     world.delete("s1");
     let waits = world.want("s5");
-    world.settle();
+    world.run_until_idle();
     until(|| waits.load(Ordering::Relaxed) == DECIDE_AGAIN);
     let World { main_thread, process, .. } = world;
     drop(main_thread);
@@ -443,18 +443,18 @@ fn a_port_where_nothing_listens_gives_its_host_up_unless_it_is_in_use() {
     let mut world = World::new(100);
     world.observe("one", "u1", State::Running, 1);
     world.want("one");
-    world.settle();
+    world.run_until_idle();
     let host = world.host("10.0.0.1:80");
     host.enter();
     world.shared.refused(host.endpoint(), host.identity());
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses().len(), 1, "somebody is served there");
     host.leave();
     world.shared.refused(host.endpoint(), host.identity() + 1);
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses().len(), 1, "another identity was refused there");
     world.shared.refused(host.endpoint(), host.identity());
-    world.settle();
+    world.run_until_idle();
     assert!(world.envoy.addresses().is_empty());
 }
 
@@ -466,12 +466,12 @@ fn sandboxes_that_go_together_go_in_one_batch() {
         world.observe(&name, &name, State::Running, last);
         world.want(&name);
     }
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses().len(), 200);
     for last in 1..=200 {
         world.delete(&format!("s{last}"));
     }
-    world.settle();
+    world.run_until_idle();
     assert_eq!(world.envoy.addresses().len(), 0);
     assert_eq!(world.envoy.removals.load(Ordering::Relaxed), 1);
     assert_eq!(world.envoy.barriers.load(Ordering::Relaxed), 1);

@@ -43,14 +43,14 @@ fn a_token_finds_its_own_request_and_never_the_next_in_its_place() {
 
 #[test]
 fn only_the_requests_of_the_identity_at_other_addresses_are_ended() {
-    let told: Vec<Seen> = (0..3).map(|_| Seen::default()).collect();
+    let seen: Vec<Seen> = (0..3).map(|_| Seen::default()).collect();
     let hosts = [host(1, 1), host(1, 2), host(2, 1)];
     let tokens: Vec<Token> = hosts
         .iter()
-        .zip(&told)
+        .zip(&seen)
         .map(|(host, seen)| enter(Arc::clone(host), PICK, alone(), Box::new(seen.clone())))
         .collect();
-    let counts = || told.iter().map(|seen| seen.0.lock().expect("no panic").len()).collect::<Vec<_>>();
+    let counts = || seen.iter().map(|one| one.0.lock().expect("no panic").len()).collect::<Vec<_>>();
     let elsewhere = End::now(1, Some([127, 0, 0, 2].into()));
     let newer = Seen::default();
     let served_again = enter(host(1, 1), PICK, alone(), Box::new(newer.clone()));
@@ -68,12 +68,12 @@ fn only_the_requests_of_the_identity_at_other_addresses_are_ended() {
 #[test]
 fn an_identitys_requests_are_found_among_thousands_that_come_and_go() {
     let mut streams = Streams::new();
-    let told = Seen::default();
+    let seen = Seen::default();
     let mut live: Vec<(u64, Token)> = Vec::new();
     for round in 0..20_000_u64 {
         let identity = round % 3_000;
         let host = host(identity, 1);
-        live.push((identity, streams.enter(host, PICK, alone(), Box::new(told.clone()))));
+        live.push((identity, streams.enter(host, PICK, alone(), Box::new(seen.clone()))));
         if round % 3 == 0 {
             let at = usize::try_from(round * 7_919).expect("small") % live.len();
             drop(streams.leave(live.swap_remove(at).1));
@@ -83,7 +83,7 @@ fn an_identitys_requests_are_found_among_thousands_that_come_and_go() {
     let ends: Vec<End> = (0..10).map(|identity| End::now(identity, None)).collect();
     assert_eq!(streams.end(&ends), expected as u64);
     assert_eq!(streams.end(&ends), 0, "nobody is told twice");
-    assert_eq!(told.0.lock().expect("no panic").len(), expected);
+    assert_eq!(seen.0.lock().expect("no panic").len(), expected);
     // What is looked at for one identity is its own and few others.
     let looked = |streams: &mut Streams, identity| {
         let mut next = *streams.chain(identity).expect("a chain");

@@ -197,7 +197,7 @@ impl World {
 
     /// Runs until no host waits for its batch. There are no workers, so a barrier is passed as soon as it is
     /// raised.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn run_until_idle(&mut self) {
         for _ in 0..10_000 {
             self.run();
             self.call_workers();
@@ -212,7 +212,7 @@ impl World {
         panic!("hosts wait for ever");
     }
 
-    /// A request wants the host of a sandbox: what it is told in the end.
+    /// A request wants the host of a sandbox: the event that it is woken with.
     pub(super) fn want(&self, name: &str) -> Arc<AtomicU64> {
         let told = Arc::new(AtomicU64::new(0));
         self.want_by(name, Held(Arc::clone(&told)));
