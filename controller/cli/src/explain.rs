@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use sandgate_request::{
     ACCESS_TOKEN, Address, Decision, FilterConfig, Headers, Media, Recognition, Refusal, SECURE_ACCESS, Step,
-    Unaddressed, decide, has_refused_method, recognise, reply, settle,
+    Unaddressed, choose_reading, decide, has_refused_method, recognise, reply,
 };
 use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
@@ -189,7 +189,7 @@ fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Opt
             };
             let ready = table.reader.is_ready();
             let pinned = table.reader.pin();
-            let decision = match settle(&mut address, &pinned) {
+            let decision = match choose_reading(&mut address, &pinned) {
                 Ok(()) => decide(&address, &pinned, ready, headers, config),
                 Err(refusal) => Decision::Refuse(refusal),
             };

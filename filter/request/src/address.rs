@@ -174,7 +174,7 @@ impl Part {
 /// What a request addresses: a lookup ID and a port, both valid, and how they were given.
 ///
 /// A host such as `80-web-3000.example.com` can be read in two ways. Then the address is the first of them
-/// until [`settle`](crate::settle) has asked the table which one is meant.
+/// until [`choose_reading`](crate::choose_reading) has asked the table which one is meant.
 #[derive(Clone)]
 pub struct Address {
     /// The ID, or a whole host label that has the IDs of both readings in it.

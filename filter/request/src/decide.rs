@@ -46,7 +46,7 @@ pub fn has_refused_method<H: Headers + ?Sized>(headers: &H) -> bool {
 /// # Errors
 /// When both are known: it cannot be told which one is meant.
 #[inline]
-pub fn settle(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
+pub fn choose_reading(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
     if address.has_two_readings() { choose(address, table) } else { Ok(()) }
 }
 
@@ -61,7 +61,7 @@ fn choose(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Decides about one request whose address is settled. Never allocates, never panics.
+/// Decides about one request whose reading is chosen. Never allocates, never panics.
 ///
 /// `ready` is asked of the reader before the table is pinned, so that a table which says ready is complete.
 pub fn decide<'t, H: Headers + ?Sized>(

@@ -1,7 +1,7 @@
 //! The request path makes no allocation of its own: from the headers to the decision and the upstream
 //! address.
 
-use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise, settle};
+use sandgate_request::{Decision, FilterConfig, Recognition, choose_reading, decide, recognise};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};
 
 #[test]
@@ -67,7 +67,7 @@ fn recognising_and_deciding_allocate_nothing() {
             Recognition::Addressed(mut address) => {
                 let ready = reader.is_ready();
                 let table = reader.pin();
-                assert_eq!(settle(&mut address, &table), Ok(()));
+                assert_eq!(choose_reading(&mut address, &table), Ok(()));
                 match decide(&address, &table, ready, headers, &config) {
                     Decision::Forward(route) => {
                         assert!(!route.authority(address.port()).as_str().is_empty());

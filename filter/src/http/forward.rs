@@ -18,7 +18,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_attribu
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyHttpFilter, envoy_log_error};
 use sandgate_request::{
     Address, Decision, Headers as _, Recognition, Refusal, SECURE_ACCESS, Trouble, Unaddressed, Upstream,
-    decide, has_refused_method, recognise, settle,
+    choose_reading, decide, has_refused_method, recognise,
 };
 use sandgate_routes::{Pinned, Route};
 
@@ -67,7 +67,7 @@ impl Filter {
             None => match recognise(&RequestHeaders(envoy), &shared.config) {
                 Recognition::Addressed(mut address) => {
                     if address.has_two_readings()
-                        && let Err(refusal) = settle(&mut address, &reader.pin())
+                        && let Err(refusal) = choose_reading(&mut address, &reader.pin())
                     {
                         return self.answer(envoy, refusal, Some(&address));
                     }

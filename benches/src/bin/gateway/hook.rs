@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use sandgate_benches::record::Record;
-use sandgate_request::{Decision, FilterConfig, Recognition, decide, recognise, settle};
+use sandgate_request::{Decision, FilterConfig, Recognition, choose_reading, decide, recognise};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, State};
 
 use crate::failure::{Doing as _, Failure, Result};
@@ -169,7 +169,7 @@ fn forwards(table: &Table, request: &Request) -> bool {
     };
     let ready = table.reader.is_ready();
     let pinned = table.reader.pin();
-    if settle(&mut address, &pinned).is_err() {
+    if choose_reading(&mut address, &pinned).is_err() {
         return false;
     }
     match decide(&address, &pinned, ready, headers, &table.config) {

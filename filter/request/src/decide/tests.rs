@@ -4,7 +4,7 @@ use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 
-use super::{ACCESS_TOKEN, Decision, SECURE_ACCESS, decide, settle};
+use super::{ACCESS_TOKEN, Decision, SECURE_ACCESS, choose_reading, decide};
 use crate::{Dialect, FilterConfig, Form, Part, Recognition, Refusal, recognise};
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -44,7 +44,7 @@ fn decided(reader: &RouteReader, config: &str, headers: &[(&str, &str)]) -> Resu
         panic!("{headers:?} is no address");
     };
     let ready = reader.is_ready();
-    settle(&mut address, &reader.pin())?;
+    choose_reading(&mut address, &reader.pin())?;
     match decide(&address, &reader.pin(), ready, headers, &config) {
         Decision::Forward(route) => {
             assert!(route.ip().is_some(), "what is forwarded has somewhere to go");
@@ -185,7 +185,7 @@ fn a_settled_address_is_the_reading_that_is_known() {
     let Recognition::Addressed(mut address) = recognise(host, &FilterConfig::default()) else {
         panic!("a host is an address");
     };
-    assert_eq!(settle(&mut address, &reader.pin()), Ok(()));
+    assert_eq!(choose_reading(&mut address, &reader.pin()), Ok(()));
     assert_eq!((address.form(), address.id(), address.port()), (Form::OpenSandboxHost, "80-web", 3000));
     assert!(!address.has_two_readings());
 }
