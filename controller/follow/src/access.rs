@@ -77,7 +77,9 @@ impl Access {
         config.default_retry = false;
         config.connect_timeout = Some(wait.min(CONNECT));
         config.read_timeout = None;
-        Client::try_from(config).map_err(|error| AccessError::Credentials(client(&error)))
+        Client::try_from(config).map_err(|error| {
+            AccessError::Credentials(wrong_credentials(&error).unwrap_or_else(|| causes(&error)))
+        })
     }
 
     /// The config of a client: the URL of the API server, and the credentials.
@@ -107,43 +109,25 @@ fn wrong_kubeconfig(path: Option<&PathBuf>, error: &KubeconfigError) -> AccessEr
     AccessError::Kubeconfig { path: path.cloned(), reason }
 }
 
-fn client(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Auth(error) => auth(error),
-        other => match Cause::of(other) {
-            Cause::Credentials(text) | Cause::Other(text) => text,
-        },
-    }
+fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source())
 }
 
-/// The text of an error and of its causes.
-pub(crate) enum Cause {
-    /// The credentials are wrong.
-    Credentials(String),
-    /// Anything else.
-    Other(String),
+/// What is wrong with the credentials, where they are the cause of an error.
+pub(crate) fn wrong_credentials(error: &(dyn StdError + 'static)) -> Option<String> {
+    chain(error).find_map(|error| error.downcast_ref()).map(auth)
 }
 
-impl Cause {
-    /// Joins the texts of an error and of its causes, each once: the outermost alone says next to nothing.
-    pub(crate) fn of(error: &(dyn StdError + 'static)) -> Self {
-        let mut text = String::new();
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(error) = error.downcast_ref::<AuthError>() {
-                return Self::Credentials(auth(error));
-            }
-            let part = error.to_string();
-            if !text.contains(&part) {
-                if !text.is_empty() {
-                    text.push_str(": ");
-                }
-                text.push_str(&part);
-            }
-            next = error.source();
+/// The texts of an error and of its causes, each once: the outermost alone says next to nothing.
+pub(crate) fn causes(error: &(dyn StdError + 'static)) -> String {
+    let mut text = String::new();
+    for part in chain(error).map(ToString::to_string) {
+        if !text.contains(&part) {
+            text += if text.is_empty() { "" } else { ": " };
+            text += &part;
         }
-        Self::Other(text)
     }
+    text
 }
 
 fn auth(error: &AuthError) -> String {

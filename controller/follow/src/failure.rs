@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sandgate_routes::Version;
 
-use crate::access::{AccessError, Cause};
+use crate::access::{AccessError, causes, wrong_credentials};
 
 /// The longest message, in characters, that is passed on.
 const MAX_MESSAGE: usize = 600;
@@ -61,11 +61,11 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The error of a body or of a request, with its causes: the outermost text alone says next to nothing.
+    /// The error of a body or of a request.
     pub(crate) fn broken(error: &(dyn StdError + 'static)) -> Self {
-        match Cause::of(error) {
-            Cause::Credentials(text) => Failure::Access(text),
-            Cause::Other(text) => Failure::Connection(shorten(&text)),
+        match wrong_credentials(error) {
+            Some(text) => Failure::Access(text),
+            None => Failure::Connection(shorten(&causes(error))),
         }
     }
 
