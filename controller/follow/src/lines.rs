@@ -4,6 +4,7 @@
 //! bound is reported once and skipped. A body that ends within a line was cut off: the part of the line is
 //! dropped.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -39,11 +40,6 @@ pub(crate) enum Line<'a> {
     Due,
 }
 
-enum Found {
-    Line(usize, usize),
-    TooLong,
-}
-
 impl Lines {
     /// `silence` is the longest time between two pieces of the body.
     pub(crate) fn new(body: Body, max_line: usize, silence: Duration) -> Self {
@@ -77,12 +73,13 @@ impl Lines {
             }
         };
         Ok(match found {
-            Found::Line(from, to) => Line::Text(&self.buffer[from..to]),
-            Found::TooLong => Line::TooLong,
+            Some(line) => Line::Text(&self.buffer[line]),
+            None => Line::TooLong,
         })
     }
 
-    fn find(&mut self) -> Option<Found> {
+    /// Where in the buffer the next line is. `Some(None)` is a line that is too long.
+    fn find(&mut self) -> Option<Option<Range<usize>>> {
         while let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
             let (from, to) = (self.start, self.searched + at);
             self.start = to + 1;
@@ -91,17 +88,17 @@ impl Lines {
                 continue;
             }
             if to - from > self.max_line {
-                return Some(Found::TooLong);
+                return Some(None);
             }
             if !self.buffer[from..to].trim_ascii().is_empty() {
-                return Some(Found::Line(from, to));
+                return Some(Some(from..to));
             }
         }
         self.searched = self.buffer.len();
         if self.buffer.len() - self.start > self.max_line {
             self.start = self.buffer.len();
             // Reported once, when the line first exceeds the bound.
-            return (!std::mem::replace(&mut self.skipping, true)).then_some(Found::TooLong);
+            return (!std::mem::replace(&mut self.skipping, true)).then_some(None);
         }
         None
     }
