@@ -1,7 +1,5 @@
 //! The protocol between the engine and whatever keeps the objects.
 
-use std::borrow::Cow;
-
 use sandgate_routes::Version;
 use serde::Deserialize;
 
@@ -109,37 +107,32 @@ pub struct Head {
 }
 
 #[derive(Deserialize)]
-struct RawObject<'a> {
-    #[serde(borrow)]
-    metadata: RawMetadata<'a>,
+struct RawObject {
+    metadata: RawMetadata,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct RawMetadata<'a> {
-    #[serde(borrow, default)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    resource_version: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    uid: Option<Cow<'a, str>>,
+struct RawMetadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+    uid: Option<String>,
 }
 
 impl Head {
     pub(crate) fn read(object: &[u8]) -> Result<Self, Rejected> {
         let RawObject { metadata } = serde_json::from_slice(object)
             .map_err(|error| Rejected(format!("metadata: {}", describe_json_error(&error))))?;
-        let name = metadata.name.unwrap_or_default().into_owned();
+        let name = metadata.name.unwrap_or_default();
         if name.is_empty() || name.contains('/') {
             return Err(Rejected(format!("metadata.name: {:?} is not a name", shorten(&name))));
         }
         Ok(Head {
-            namespace: metadata.namespace.unwrap_or_default().into_owned(),
+            namespace: metadata.namespace.unwrap_or_default(),
             name,
             version: metadata.resource_version.and_then(|version| version.parse().ok()),
-            uid: metadata.uid.filter(|uid| !uid.is_empty()).map(Cow::into_owned),
+            uid: metadata.uid.filter(|uid| !uid.is_empty()),
         })
     }
 }
