@@ -4,10 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandgate_follow::{Access, Api, Failure, Timing, describe_json_error, shorten};
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::json;
+use sandgate_follow::{Access, Api, Failure, Timing, shorten};
+use serde_json::{Value, json};
 
 use crate::settings::KubernetesSettings;
 use sandgate_objects::Resource;
@@ -74,67 +72,6 @@ impl From<Failure> for ProbeError {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ServerVersion {
-    git_version: String,
-}
-
-#[derive(Deserialize)]
-struct UserReview {
-    status: UserStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct UserStatus {
-    user_info: UserInfo,
-}
-
-#[derive(Deserialize)]
-struct UserInfo {
-    username: String,
-}
-
-#[derive(Deserialize)]
-struct AccessReview {
-    status: AccessStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct AccessStatus {
-    allowed: bool,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    evaluation_error: String,
-}
-
-/// `/apis/GROUP`, and `/api`, whose versions are plain texts.
-#[derive(Deserialize)]
-struct Group {
-    versions: Vec<GroupVersion>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum GroupVersion {
-    Named { version: String },
-    Plain(String),
-}
-
-#[derive(Deserialize)]
-struct ResourceList {
-    #[serde(default)]
-    resources: Vec<ServedResource>,
-}
-
-#[derive(Deserialize)]
-struct ServedResource {
-    name: String,
-}
-
 impl Probe {
     /// Nothing is read or requested yet. An answer may take as long as `wait`.
     pub fn new(settings: &KubernetesSettings, wait: Duration) -> Self {
@@ -157,16 +94,15 @@ impl Probe {
     /// # Errors
     /// Here and below: if there is no answer, or none that can be read. A retry may help.
     pub async fn version(&self) -> Result<String, ProbeError> {
-        let version: ServerVersion = self.get("/version").await?;
-        Ok(shorten(&version.git_version))
+        let path = "/version";
+        text(path, &self.get(path).await?["gitVersion"])
     }
 
     /// The user that the API server sees in our credentials.
     pub async fn user(&self) -> Result<String, ProbeError> {
         let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
-        let review: UserReview =
-            self.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await?;
-        Ok(shorten(&review.status.user_info.username))
+        let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        text(path, &self.post(path, &review).await?["status"]["userInfo"]["username"])
     }
 
     /// Whether we may do this with all objects of a resource, in one namespace or in all.
@@ -188,9 +124,11 @@ impl Probe {
             }},
         });
         let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
-        let AccessReview { status } = self.post(path, &review).await?;
-        let reason = if status.reason.is_empty() { &status.evaluation_error } else { &status.reason };
-        Ok(Right { allowed: status.allowed, reason: shorten(reason) })
+        let status = &self.post(path, &review).await?["status"];
+        let allowed = status["allowed"].as_bool().ok_or_else(|| unexpected(path))?;
+        let reasons = ["reason", "evaluationError"].map(|key| status[key].as_str().unwrap_or_default());
+        let reason = reasons.into_iter().find(|reason| !reason.is_empty()).unwrap_or_default();
+        Ok(Right { allowed, reason: shorten(reason) })
     }
 
     /// The versions of its group in which a resource is served; none where the API server does not know it.
@@ -199,37 +137,46 @@ impl Probe {
             "" => "/api".to_owned(),
             group => format!("/apis/{group}"),
         };
-        let group: Group = match self.get(&root).await {
+        let group = match self.get(&root).await {
             Err(ProbeError { trouble: Trouble::Absent, .. }) => return Ok(Vec::new()),
             group => group?,
         };
         let mut served = Vec::new();
-        for version in group.versions {
-            let (GroupVersion::Named { version } | GroupVersion::Plain(version)) = version;
-            let list: ResourceList = match self.get(&format!("{root}/{version}")).await {
+        for version in group["versions"].as_array().ok_or_else(|| unexpected(&root))? {
+            // A group has objects here, and `/api` has plain texts.
+            let version = text(&root, version.get("version").unwrap_or(version))?;
+            let list = match self.get(&format!("{root}/{version}")).await {
                 // Removed since the group was read.
                 Err(ProbeError { trouble: Trouble::Absent, .. }) => continue,
                 list => list?,
             };
-            if list.resources.iter().any(|found| found.name == resource.plural) {
-                served.push(shorten(&version));
+            if list["resources"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|found| found["name"] == *resource.plural)
+            {
+                served.push(version);
             }
         }
         Ok(served)
     }
 
-    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ProbeError> {
-        read(path, &self.api.get(path).await?)
+    async fn get(&self, path: &str) -> Result<Value, ProbeError> {
+        serde_json::from_slice(&self.api.get(path).await?).map_err(|_| unexpected(path))
     }
 
-    async fn post<T: DeserializeOwned>(&self, path: &str, body: &serde_json::Value) -> Result<T, ProbeError> {
-        read(path, &self.api.post(path, body.to_string().into_bytes()).await?)
+    async fn post(&self, path: &str, body: &Value) -> Result<Value, ProbeError> {
+        let answer = self.api.post(path, body.to_string().into_bytes()).await?;
+        serde_json::from_slice(&answer).map_err(|_| unexpected(path))
     }
 }
 
-fn read<T: DeserializeOwned>(path: &str, body: &[u8]) -> Result<T, ProbeError> {
-    serde_json::from_slice(body).map_err(|error| {
-        let text = format!("the answer to {path} is {}", describe_json_error(&error));
-        ProbeError { trouble: Trouble::Other, text }
-    })
+/// A text in the answer to a request for `path`.
+fn text(path: &str, value: &Value) -> Result<String, ProbeError> {
+    value.as_str().map(shorten).ok_or_else(|| unexpected(path))
+}
+
+fn unexpected(path: &str) -> ProbeError {
+    ProbeError { trouble: Trouble::Other, text: format!("the answer to {path} is not of the expected shape") }
 }
