@@ -134,13 +134,17 @@ impl Api {
     }
 
     async fn wait_for_the_rate(&self) {
+        let now = Instant::now();
         let at = {
             let mut next = self.next_request.lock();
-            let at = (*next).max(Instant::now());
+            let at = (*next).max(now);
             *next = at + self.timing.between_requests;
             at
         };
-        sleep_until(at).await;
+        // A timer fires a millisecond late, so a request that is due at once must not wait for one.
+        if at > now {
+            sleep_until(at).await;
+        }
     }
 
     async fn client(&self) -> Result<(u64, Client), Failure> {
