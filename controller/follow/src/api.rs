@@ -8,11 +8,12 @@ use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
+use kube::core::Status;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access::Access;
-use crate::event::ApiStatus;
+use crate::event::retry_after;
 use crate::failure::Failure;
 use crate::timing::Timing;
 
@@ -93,26 +94,6 @@ impl Api {
     }
 
     async fn send(&self, method: Method, path: &str, json: Vec<u8>) -> Result<Body, Failure> {
-        self.wait_for_the_rate().await;
-        let (number, client) = self.client().await?;
-        let sent = self.send_by(&client, method, path, json).await;
-        if sent.as_ref().is_err_and(Failure::may_need_a_new_client) {
-            let mut current = self.client.lock().await;
-            // Another follower may have replaced the client already.
-            if current.number == number {
-                current.client = None;
-            }
-        }
-        sent
-    }
-
-    async fn send_by(
-        &self,
-        client: &Client,
-        method: Method,
-        path: &str,
-        json: Vec<u8>,
-    ) -> Result<Body, Failure> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -124,13 +105,23 @@ impl Api {
         let request = request
             .body(Body::from(json))
             .map_err(|error| Failure::Access(format!("cannot ask for {path}: {error}")))?;
+        self.wait_for_the_rate().await;
+        let (number, client) = self.client().await?;
         let wait = self.timing.response;
-        let response = timeout(wait, client.send(request)).await.map_err(|_| Failure::Silent(wait))?;
-        let response = response.map_err(|error| Failure::broken(&error))?;
-        if response.status().is_success() {
-            return Ok(response.into_body());
+        let failure = match timeout(wait, client.send(request)).await {
+            Ok(Ok(response)) if response.status().is_success() => return Ok(response.into_body()),
+            Ok(Ok(response)) => refusal(response, wait).await,
+            Ok(Err(error)) => Failure::broken(&error),
+            Err(_) => Failure::Silent(wait),
+        };
+        if failure.may_need_a_new_client() {
+            let mut current = self.client.lock().await;
+            // Another follower may have replaced the client already.
+            if current.number == number {
+                current.client = None;
+            }
         }
-        Err(refusal(response, wait).await)
+        Err(failure)
     }
 
     async fn wait_for_the_rate(&self) {
@@ -166,8 +157,8 @@ async fn refusal(response: Response<Body>, wait: Duration) -> Failure {
     let body = Limited::new(response.into_body(), MAX_ERROR_BODY).collect();
     let body = timeout(wait, body).await.ok().and_then(Result::ok).map(|body| body.to_bytes());
     let body = body.unwrap_or_default();
-    let (message, in_body) = match serde_json::from_slice::<ApiStatus>(&body) {
-        Ok(status) => (status.message.clone(), status.retry_after()),
+    let (message, in_body) = match serde_json::from_slice::<Status>(&body) {
+        Ok(status) => (status.message.clone(), retry_after(&status)),
         Err(_) => (String::from_utf8_lossy(&body).into_owned(), None),
     };
     Failure::refused(code, &message, seconds.map(Duration::from_secs).or(in_body))

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Status;
 use sandgate_routes::Version;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -32,44 +34,8 @@ struct RawEvent<'a> {
 }
 
 #[derive(Deserialize)]
-struct RawBookmark<'a> {
-    #[serde(borrow)]
-    metadata: RawBookmarkMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RawBookmarkMetadata<'a> {
-    #[serde(borrow)]
-    resource_version: Cow<'a, str>,
-    #[serde(borrow, default)]
-    annotations: Option<Annotations<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Annotations<'a> {
-    #[serde(borrow, default, rename = "k8s.io/initial-events-end")]
-    initial_events_end: Option<Cow<'a, str>>,
-}
-
-/// A `Status` object: how the API server describes a failure.
-#[derive(Default, Deserialize)]
-pub(crate) struct ApiStatus {
-    #[serde(default)]
-    code: u16,
-    #[serde(default)]
-    pub(crate) message: String,
-    #[serde(default)]
-    reason: String,
-    #[serde(default)]
-    details: Option<StatusDetails>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct StatusDetails {
-    #[serde(default)]
-    retry_after_seconds: u64,
+struct RawBookmark {
+    metadata: ObjectMeta,
 }
 
 impl<'a> Event<'a> {
@@ -94,26 +60,23 @@ impl<'a> Event<'a> {
 fn bookmark(object: &[u8]) -> Result<Event<'static>, Failure> {
     let RawBookmark { metadata } = serde_json::from_slice(object)
         .map_err(|error| Failure::Garbled(format!("a bookmark: {}", describe_json_error(&error))))?;
-    let version = metadata
-        .resource_version
-        .parse()
-        .map_err(|error| Failure::Garbled(format!("the version of a bookmark: {error}")))?;
-    let complete = metadata.annotations.and_then(|found| found.initial_events_end);
-    Ok(Event::Bookmark { version, complete: complete.as_deref() == Some("true") })
+    let version = metadata.resource_version.unwrap_or_default().parse();
+    let version = version.map_err(|error| Failure::Garbled(format!("the version of a bookmark: {error}")))?;
+    let annotations = metadata.annotations.unwrap_or_default();
+    let complete = annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
+    Ok(Event::Bookmark { version, complete })
 }
 
 fn failure(object: &[u8]) -> Failure {
-    let status: ApiStatus = serde_json::from_slice(object).unwrap_or_default();
-    let retry_after = status.retry_after();
+    let status: Status = serde_json::from_slice(object).unwrap_or_default();
     let message = if status.message.is_empty() { &status.reason } else { &status.message };
-    Failure::refused(status.code, message, retry_after)
+    Failure::refused(status.code, message, retry_after(&status))
 }
 
-impl ApiStatus {
-    pub(crate) fn retry_after(&self) -> Option<Duration> {
-        let seconds = self.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds))
-    }
+/// How long the server asks to wait, if it does.
+pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
 #[cfg(test)]
