@@ -9,15 +9,15 @@ use tokio::time::{Instant, sleep};
 
 use crate::api::Api;
 use crate::backoff::Backoff;
-use crate::event::Event;
 use crate::failure::Failure;
-use crate::intake::Intake;
-use crate::lines::{Line, Lines};
-use crate::list::{self, Listed};
+use crate::lines::Lines;
 use crate::log::BoundedLog;
 use crate::sink::Sink;
 use crate::status::{FollowState, ListMode, StatusCell};
 use crate::target::Target;
+
+mod list;
+mod watch;
 
 /// After so many failed attempts in a row to resume from one version, though the server answers, there is a
 /// list.
@@ -56,8 +56,12 @@ pub struct Hooks {
 pub struct Follower<S> {
     api: Arc<Api>,
     target: Target,
-    intake: Intake<S>,
+    sink: S,
+    status: Arc<StatusCell>,
+    log: BoundedLog,
     hooks: Hooks,
+    /// How many objects the API server has.
+    objects: u64,
     /// Where the watch resumes; none before the first list and where a new list is needed.
     version: Option<Version>,
     /// The newest version seen.
@@ -94,10 +98,11 @@ impl<S: Sink> Follower<S> {
     /// Nothing is requested before [`run`](Self::run). Lines of the log start with `name`. The status
     /// outlives the follower, and may have been used by an earlier one.
     pub fn new(
+        name: String,
         api: Arc<Api>,
         target: Target,
         sink: S,
-        (name, status): (String, Arc<StatusCell>),
+        status: Arc<StatusCell>,
         hooks: Hooks,
     ) -> Self {
         let timing = &api.timing;
@@ -106,8 +111,11 @@ impl<S: Sink> Follower<S> {
             absent: Backoff::new(timing.retry, timing.absent_cap),
             api,
             target,
-            intake: Intake { sink, status, log: BoundedLog::new(name), objects: 0 },
+            sink,
+            status,
+            log: BoundedLog::new(name),
             hooks,
+            objects: 0,
             version: None,
             newest: None,
             failures: 0,
@@ -169,10 +177,15 @@ impl<S: Sink> Follower<S> {
         if matches!(failure, Failure::Gone(_)) && self.listed_at.is_none_or(|at| at.elapsed() > LIST_AGAIN) {
             self.backoff.reset();
         }
-        let text = self.explain(failure);
-        self.intake.log.failed(&text);
+        let text = match failure.code() {
+            Some(404) => format!("waiting for the CRD of {}: the API server does not know it", self.target),
+            Some(401) => format!("the API server does not accept the credentials: {failure}"),
+            Some(403) => format!("a right is missing: {failure}"),
+            _ => failure.to_string(),
+        };
+        self.log.failed(&text);
         let state = if absent { FollowState::WaitingForResource } else { FollowState::BackingOff };
-        self.intake.status.update(|status| {
+        self.status.update(|status| {
             status.state = state;
             status.error = Some(text.into());
         });
@@ -181,59 +194,41 @@ impl<S: Sink> Follower<S> {
         backoff.next(failure.retry_after())
     }
 
-    fn explain(&self, failure: &Failure) -> String {
-        match failure.code() {
-            Some(404) => format!("waiting for the CRD of {}: the API server does not know it", self.target),
-            Some(401) => format!("the API server does not accept the credentials: {failure}"),
-            Some(403) => format!("a right is missing: {failure}"),
-            _ => failure.to_string(),
-        }
-    }
-
     /// Gives the sink a complete list. Returns its version, and the watch that continues a streamed list.
     async fn list(&mut self) -> Result<(Version, Option<Lines>), Failure> {
         let api = Arc::clone(&self.api);
         let _turn = api.turn_to_list().await;
         let began = Instant::now();
-        let (mode, Listed { version, stream }) = match self.read_list(&api).await {
-            Ok(listed) => listed,
-            Err(failure) => {
-                self.intake.sink.abandon();
-                return Err(failure);
-            }
-        };
-        let mut committed = self.intake.sink.commit(&version);
+        let (version, stream) = self.read_list().await.inspect_err(|_| self.sink.abandon())?;
+        let mode = if stream.is_some() { ListMode::Streaming } else { ListMode::Paged };
+        let mut committed = self.sink.commit(&version);
         let rewound = self.newest.as_ref().filter(|newest| version < **newest);
         if let Some(newest) = rewound {
-            self.intake.log.error(&format!(
+            self.log.error(&format!(
                 "the API server's versions went back from {newest} to {version}: was it restored from a backup?"
             ));
-            committed.held_back += self.intake.sink.rewind(&version);
+            committed.held_back += self.sink.rewind(&version);
         }
-        let status = &self.intake.status;
-        let first = !status.is_listed();
-        status.set_objects(self.intake.objects);
-        status.update(|status| {
+        let first = !self.status.is_listed();
+        self.status.set_objects(self.objects);
+        self.status.update(|status| {
             status.listed = true;
             status.lists += 1;
             status.mode = Some(mode);
             status.rewinds += u64::from(rewound.is_some());
             status.held_back = if status.rewinds > 0 { committed.held_back } else { 0 };
         });
-        let held_back = status.load().held_back > 0;
+        let held_back = self.status.load().held_back > 0;
         self.relist_at = held_back.then(|| Instant::now() + api.timing.held_back);
-        self.intake.log.info(&format!(
+        self.log.info(&format!(
             "a {} list of {} objects at version {version} is in after {} ms; {} deleted",
             mode.as_str(),
-            self.intake.objects,
+            self.objects,
             began.elapsed().as_millis(),
             committed.deleted
         ));
-        self.newest = Some(version.clone());
-        self.version = Some(version.clone());
+        self.resume_from(&version);
         self.check_version = false;
-        self.failures = 0;
-        self.absent.reset();
         self.listed_at = Some(Instant::now());
         if first {
             (self.hooks.first_list)();
@@ -241,114 +236,12 @@ impl<S: Sink> Follower<S> {
         Ok((version, stream))
     }
 
-    async fn read_list(&mut self, api: &Api) -> Result<(ListMode, Listed), Failure> {
-        if !self.avoid_streaming {
-            let seconds = self.watch_seconds();
-            match list::streamed(api, &self.target, &mut self.intake, seconds).await {
-                Ok(listed) => return Ok((ListMode::Streaming, listed)),
-                // The server does not support streamed lists.
-                Err(Failure::Refused { code: 400 | 422, .. }) => {}
-                Err(failure) => {
-                    self.avoid_streaming =
-                        matches!(failure, Failure::Incomplete | Failure::Silent(_) | Failure::Cut);
-                    return Err(failure);
-                }
-            }
-        }
-        let listed = list::paged(api, &self.target, &mut self.intake).await?;
-        self.avoid_streaming = false;
-        Ok((ListMode::Paged, listed))
-    }
-
-    /// Opens a watch from a version on.
-    async fn resume(&mut self, version: &Version) -> Result<Lines, Failure> {
-        if self.check_version {
-            if let Some(current) = list::current_version(&self.api, &self.target).await? {
-                self.check(&current)?;
-            }
-            self.check_version = false;
-        }
-        let seconds = self.watch_seconds();
-        let path = self.target.watch(version, seconds);
-        let body = self.api.open(&path).await?;
-        Ok(Lines::new(body, self.api.timing.max_line, self.api.timing.watch_silence))
-    }
-
-    /// Reads a watch to its end.
-    async fn watch(&mut self, stream: &mut Lines) -> Result<(), Failure> {
-        self.watching_since = Some(Instant::now());
-        self.intake.log.works();
-        self.intake.status.contact();
-        self.intake.status.update(|status| {
-            status.state = FollowState::Watching;
-            status.error = None;
-        });
-        (self.hooks.changed)();
-        loop {
-            let line = match stream.next(self.relist_at).await? {
-                Line::Text(line) => line,
-                Line::TooLong => return Err(Failure::TooLarge(self.api.timing.max_line)),
-                Line::End => return Ok(()),
-                Line::Due => {
-                    self.version = None;
-                    return Ok(());
-                }
-            };
-            self.intake.status.contact();
-            match Event::read(line)? {
-                Event::Seen { added, object } => {
-                    let Some(decoded) = self.intake.decode(object) else { continue };
-                    let version = decoded.version().cloned();
-                    self.advance(version.as_ref())?;
-                    self.intake.apply(decoded);
-                    self.applied(version.as_ref(), u64::from(added), 0);
-                }
-                Event::Deleted(Ok(head)) => {
-                    self.advance(head.version.as_ref())?;
-                    self.intake.delete(&head);
-                    self.applied(head.version.as_ref(), 0, 1);
-                }
-                Event::Deleted(Err(why)) => self.intake.unreadable(&why),
-                Event::Bookmark { version, .. } => {
-                    self.advance(Some(&version))?;
-                    self.intake.sink.reached(&version);
-                }
-                Event::Failed(failure) => return Err(failure),
-            }
-        }
-    }
-
-    /// Moves to the version of an event, if it has one, before the event is applied. A watch that breaks now
-    /// would resume behind the event; but nothing between here and the apply can fail.
-    fn advance(&mut self, version: Option<&Version>) -> Result<(), Failure> {
-        let Some(version) = version else { return Ok(()) };
-        self.check(version)?;
+    /// Records the version that the sink has, and where the next watch resumes.
+    fn resume_from(&mut self, version: &Version) {
         self.newest = Some(version.clone());
         self.version = Some(version.clone());
         self.failures = 0;
-        self.backoff.reset();
         self.absent.reset();
-        Ok(())
-    }
-
-    /// Counts an event that the sink has, and with it everything up to its version.
-    fn applied(&mut self, version: Option<&Version>, added: u64, deleted: u64) {
-        if let Some(version) = version {
-            self.intake.sink.reached(version);
-        }
-        self.intake.objects = (self.intake.objects + added).saturating_sub(deleted);
-        self.intake.status.set_objects(self.intake.objects);
-        self.intake.status.event();
-    }
-
-    /// Whether the API server's versions have not gone back.
-    fn check(&self, version: &Version) -> Result<(), Failure> {
-        match &self.newest {
-            Some(newest) if version < newest => {
-                Err(Failure::Rewound { found: version.clone(), known: newest.clone() })
-            }
-            _ => Ok(()),
-        }
     }
 
     fn watch_seconds(&mut self) -> u64 {

@@ -209,7 +209,7 @@ impl WatchedScope {
             relist: None,
             held_back: 0,
         };
-        let reporting = (self.name(), Arc::clone(&self.status.follow));
-        Follower::new(Arc::clone(api), self.target.clone(), sink, reporting, hooks.clone())
+        let (api, target, status) = (Arc::clone(api), self.target.clone(), Arc::clone(&self.status.follow));
+        Follower::new(self.name(), api, target, sink, status, hooks.clone())
     }
 }

@@ -142,8 +142,8 @@ impl Running {
         };
         let hooks = Hooks { changed: Arc::new(|| ()), first_list: Arc::new(first_list) };
         let sink = Store { shared: Arc::clone(&shared), named: None };
-        let reporting = ("boxes".to_owned(), Arc::clone(&status));
-        let follower = Follower::new(Api::new(server.access(), timing), target, sink, reporting, hooks);
+        let api = Api::new(server.access(), timing);
+        let follower = Follower::new("boxes".to_owned(), api, target, sink, Arc::clone(&status), hooks);
         Running { shared, status, first_lists, task: tokio::spawn(follower.run()) }
     }
 
