@@ -10,10 +10,11 @@
 //! fails, the last table serves.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandgate_follow::{Access, Api, BoundedLog, Follower, Hooks, StatusCell, Target, Timing, supervise};
-use sandgate_routes::{AddressPolicy, RouteWriter, Scope};
+use sandgate_follow::{Access, Api, Follower, Hooks, Target, Timing, supervise};
+use sandgate_objects::Provider;
+use sandgate_routes::{AddressPolicy, RouteWriter};
 use tokio::task::JoinSet;
 
 use crate::settings::KubernetesSettings;
@@ -28,7 +29,6 @@ mod tests;
 
 pub use probe::{Probe, ProbeError, Right, Trouble};
 pub use sandgate_follow::{FollowState as ScopeState, ListMode};
-use sandgate_objects::Provider;
 pub use status::{KubernetesStatusReader, ScopeStatus};
 
 use deadlines::Deadlines;
@@ -170,45 +170,26 @@ impl WatchedScope {
             namespace: namespace.cloned(),
             selector: selector.to_owned(),
         };
-        let status = ScopeCell {
+        let status = ScopeStatus {
             provider: provider.name().into(),
             resource: target.to_string().into(),
             namespace: namespace.map(|namespace| namespace.as_str().into()),
             selector: selector.into(),
-            outside: Arc::new(AtomicU64::new(0)),
-            follow: Arc::new(StatusCell::default()),
+            ..ScopeStatus::default()
         };
+        let status = ScopeCell { scope: status, outside: Arc::default(), follow: Arc::default() };
         WatchedScope { number, provider: Arc::clone(provider), target, status }
     }
 
     /// The name in the log.
     fn name(&self) -> String {
-        let mut name = format!("kubernetes {}", self.provider.name());
-        for part in [self.target.namespace.as_deref().unwrap_or_default(), &self.target.selector] {
-            if !part.is_empty() {
-                name.push(' ');
-                name.push_str(part);
-            }
-        }
-        name
+        let Target { namespace, selector, .. } = &self.target;
+        let parts = ["kubernetes", self.provider.name(), namespace.as_deref().unwrap_or_default(), selector];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
     }
 
     fn follower(&self, api: &Arc<Api>, table: &TableAccess, hooks: &Hooks) -> Follower<RouteSink> {
-        let Target { namespace, selector, .. } = &self.target;
-        let sink = RouteSink {
-            provider: Arc::clone(&self.provider),
-            writer: table.writer.clone(),
-            reader: table.writer.reader(),
-            addresses: table.addresses.clone(),
-            scope: Scope::new(self.provider.name(), namespace.as_deref(), selector),
-            deadlines: Arc::clone(&table.deadlines),
-            log: BoundedLog::new(self.name()),
-            outside: Arc::clone(&self.status.outside),
-            number: self.number,
-            list: 0,
-            relist: None,
-            held_back: 0,
-        };
+        let sink = RouteSink::new(self, table.clone());
         let (api, target, status) = (Arc::clone(api), self.target.clone(), Arc::clone(&self.status.follow));
         Follower::new(self.name(), api, target, sink, status, hooks.clone())
     }

@@ -6,40 +6,37 @@
 //!
 //! An address that the policy refuses, or that is not the address of one machine, is removed from the
 //! observation and counted: the object is known and gets no traffic. A pushed object is treated alike (see
-//! `peer::serve`).
+//! `sandgate-peering`).
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use sandgate_follow::{BoundedLog, Committed, Head, Rejected, Sink};
+use sandgate_follow::{BoundedLog, Committed, Head, Rejected, Sink, Target};
+use sandgate_objects::{Projection, Provider};
 use sandgate_routes::{
-    AddressPolicy, Capability, Fate, Invalid, ObjectKey, Outcome, Relist, RouteReader, RouteWriter, Scope,
-    Version, verdict,
+    Capability, Fate, Invalid, ObjectKey, Outcome, Relist, RouteReader, Scope, Version, verdict,
 };
 
-use super::deadlines::Deadlines;
-use sandgate_objects::{Projection, Provider};
+use super::{TableAccess, WatchedScope};
 
 /// Fills the table with the routes of one scope.
 pub(super) struct RouteSink {
-    pub(super) provider: Arc<dyn Provider>,
-    pub(super) writer: RouteWriter,
-    pub(super) reader: RouteReader,
-    pub(super) addresses: AddressPolicy,
-    pub(super) scope: Scope,
-    pub(super) deadlines: Arc<Deadlines>,
-    pub(super) log: BoundedLog,
+    provider: Arc<dyn Provider>,
+    table: TableAccess,
+    reader: RouteReader,
+    scope: Scope,
+    log: BoundedLog,
     /// Observations without a usable address, counted.
-    pub(super) outside: Arc<AtomicU64>,
+    outside: Arc<AtomicU64>,
     /// The number of the scope, and of its latest list.
-    pub(super) number: usize,
-    pub(super) list: u64,
+    number: usize,
+    list: u64,
     /// The list under way.
-    pub(super) relist: Option<Relist>,
+    relist: Option<Relist>,
     /// Objects of the latest list that the table refused because it has a tombstone of a newer version.
-    pub(super) held_back: u64,
+    held_back: u64,
 }
 
 impl Sink for RouteSink {
@@ -55,14 +52,14 @@ impl Sink for RouteSink {
         self.held_back = 0;
         // The version is known at the end of the list: see `commit`.
         let version = Version::from(NonZeroU64::MIN);
-        self.relist = Some(self.writer.begin_relist(self.scope.clone(), version));
+        self.relist = Some(self.table.writer.begin_relist(self.scope.clone(), version));
     }
 
     fn apply(&mut self, projection: Projection) -> Result<(), Rejected> {
         let Projection { mut observation, is_nowhere, dead_at } = projection;
         let (key, version) = (observation.key.clone(), observation.version.clone());
         let kept = verdict(observation.state, Capability::default()).fate == Fate::Keep;
-        let refused = match self.addresses.screen(&mut observation) {
+        let refused = match self.table.addresses.screen(&mut observation) {
             Some(refused) => Some(refused.to_string()),
             None => is_nowhere.then(|| "its address is not that of one machine".to_owned()),
         };
@@ -74,7 +71,7 @@ impl Sink for RouteSink {
         let uid = Some(observation.uid.clone()).filter(|uid| !uid.is_empty());
         let outcome = match &mut self.relist {
             Some(relist) => relist.observe(observation),
-            None => self.writer.apply_in(&self.scope, observation),
+            None => self.table.writer.apply_in(&self.scope, observation),
         };
         let mut applied = Ok(());
         match &outcome {
@@ -103,13 +100,13 @@ impl Sink for RouteSink {
             // Most stale objects are served, which is seen without a lock. An object that lives and is not
             // served is displaced, not held back.
             Outcome::Stale if listed_id.is_some_and(|id| !self.serves(&id, &key)) => {
-                self.held_back += u64::from(!self.writer.is_live(&key));
+                self.held_back += u64::from(!self.table.writer.is_live(&key));
             }
             _ => {}
         }
         match dead_at {
-            Some(at) if kept => self.deadlines.set(&key, version, at, self.number, self.list),
-            _ => self.deadlines.clear(&key),
+            Some(at) if kept => self.table.deadlines.set(&key, version, at, self.number, self.list),
+            _ => self.table.deadlines.clear(&key),
         }
         applied
     }
@@ -122,12 +119,12 @@ impl Sink for RouteSink {
     }
 
     fn reached(&mut self, version: &Version) {
-        self.writer.reached(&self.scope, version);
+        self.table.writer.reached(&self.scope, version);
     }
 
     fn commit(&mut self, version: &Version) -> Committed {
         let summary = self.relist.take().map(|relist| relist.commit_at(version.clone()));
-        self.deadlines.keep_listed(self.number, self.list);
+        self.table.deadlines.keep_listed(self.number, self.list);
         Committed { deleted: summary.map_or(0, |summary| summary.deleted), held_back: self.held_back }
     }
 
@@ -136,7 +133,8 @@ impl Sink for RouteSink {
     }
 
     fn rewind(&mut self, version: &Version) -> u64 {
-        let dropped = self.writer.forget_after(&self.scope, version, |key| self.deadlines.clear(key));
+        let dropped =
+            self.table.writer.forget_after(&self.scope, version, |key| self.table.deadlines.clear(key));
         self.log.error(&format!(
             "{dropped} routes that are newer than version {version} are taken away; they are served again when their \
              objects change, after the lifetime of tombstones at the latest, or when this gateway is restarted"
@@ -146,13 +144,29 @@ impl Sink for RouteSink {
 }
 
 impl RouteSink {
+    pub(super) fn new(watched: &WatchedScope, table: TableAccess) -> Self {
+        let Target { namespace, selector, .. } = &watched.target;
+        RouteSink {
+            provider: Arc::clone(&watched.provider),
+            reader: table.writer.reader(),
+            table,
+            scope: Scope::new(watched.provider.name(), namespace.as_deref(), selector),
+            log: BoundedLog::new(watched.name()),
+            outside: Arc::clone(&watched.status.outside),
+            number: watched.number,
+            list: 0,
+            relist: None,
+            held_back: 0,
+        }
+    }
+
     fn serves(&self, id: &str, key: &ObjectKey) -> bool {
         self.reader.pin().get(id).is_some_and(|route| route.key() == *key)
     }
 
     fn delete(&self, key: &ObjectKey, uid: Option<&str>, version: Option<Version>) {
-        self.deadlines.clear(key);
-        self.writer.delete_in(&self.scope, key, uid, version);
+        self.table.deadlines.clear(key);
+        self.table.writer.delete_in(&self.scope, key, uid, version);
     }
 }
 

@@ -8,7 +8,7 @@ use sandgate_follow::{FollowStatus, StatusCell};
 
 /// The status of one scope: a provider's objects in one namespace or all, with one selector. It derefs to
 /// what the list/watch engine reports.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ScopeStatus {
     /// The provider.
     pub provider: Arc<str>,
@@ -51,18 +51,15 @@ impl KubernetesStatusReader {
 /// What the follower and the sink of one scope report, and which scope it is.
 #[derive(Clone, Debug)]
 pub(super) struct ScopeCell {
-    pub(super) provider: Arc<str>,
-    pub(super) resource: Arc<str>,
-    pub(super) namespace: Option<Arc<str>>,
-    pub(super) selector: Arc<str>,
+    /// Says which scope it is. The counts are not in here.
+    pub(super) scope: ScopeStatus,
     pub(super) outside: Arc<AtomicU64>,
     pub(super) follow: Arc<StatusCell>,
 }
 
 impl ScopeCell {
     fn load(&self) -> ScopeStatus {
-        let Self { provider, resource, namespace, selector, outside, follow } = self.clone();
-        let (outside, follow) = (outside.load(Ordering::Relaxed), follow.load());
-        ScopeStatus { provider, resource, namespace, selector, outside, follow }
+        let (outside, follow) = (self.outside.load(Ordering::Relaxed), self.follow.load());
+        ScopeStatus { outside, follow, ..self.scope.clone() }
     }
 }
