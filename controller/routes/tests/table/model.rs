@@ -12,9 +12,9 @@ use ids::Hold;
 pub(crate) use ids::Shown;
 use pushes::Pushed;
 
-/// What became of a message.
+/// The outcome of a message, as the model computes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum ModelOutcome {
     Applied,
     Takeover(ObjectKey),
     Displaced(Option<ObjectKey>),
@@ -23,15 +23,15 @@ pub(crate) enum Said {
     Invalid,
 }
 
-/// Who says something: a push, an event of a scope, a list of a scope by the number of its run.
+/// Where a message comes from: a push, an event of a scope, or a list of a scope, by the number of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum Source {
     Push,
     Event(usize),
     List(usize, u64),
 }
 
-impl From {
+impl Source {
     fn scope(self) -> Option<usize> {
         match self {
             Self::Push => None,
@@ -42,7 +42,7 @@ impl From {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// What was said of it, in the state it is kept in.
+    /// The last observation that was applied, in the state it is kept in.
     pub(crate) observed: Observation,
     created: Option<u64>,
     /// The model's own number of the identity.
@@ -129,7 +129,7 @@ pub(crate) struct Model {
     scopes: Vec<ModelScope>,
     /// The scopes that were used, in the order of their first use.
     used: Vec<usize>,
-    /// How far each scope has told, and when it was heard.
+    /// The floor of each scope, and when its watch was last heard from.
     floors: BTreeMap<usize, (Version, u64)>,
     limits: ModelLimits,
     now: u64,
@@ -149,35 +149,35 @@ impl Model {
         }
     }
 
-    pub(crate) fn apply(&mut self, observed: &Observation, from: From) -> Said {
+    pub(crate) fn apply(&mut self, observed: &Observation, from: Source) -> ModelOutcome {
         if let Some(scope) = from.scope() {
             self.using(scope);
         }
         if observed.state == State::Dead {
             return self.delete(&observed.key, Some(&observed.uid), Some(&observed.version), from);
         }
-        let said = self.upsert(observed, from);
-        self.takeovers += u64::from(matches!(said, Said::Takeover(_)));
-        said
+        let outcome = self.upsert(observed, from);
+        self.takeovers += u64::from(matches!(outcome, ModelOutcome::Takeover(_)));
+        outcome
     }
 
-    fn upsert(&mut self, observed: &Observation, from: From) -> Said {
+    fn upsert(&mut self, observed: &Observation, from: Source) -> ModelOutcome {
         let key = &observed.key;
         if let (Some(live), Some(scope)) = (self.live.get_mut(key), from.scope()) {
             live.claims.insert(scope);
         }
         if observed.id.is_empty() || observed.id.contains(' ') {
-            return Said::Invalid;
+            return ModelOutcome::Invalid;
         }
         let Some(live) = self.live.get_mut(key) else { return self.insert(observed, from) };
         let known = live.observed.version.clone();
-        if from == From::Push {
+        if from == Source::Push {
             if observed.version <= known {
                 self.renew_lease(key);
-                return Said::Stale;
+                return ModelOutcome::Stale;
             }
             if self.is_passed(key, &observed.version) {
-                return Said::Stale;
+                return ModelOutcome::Stale;
             }
         } else {
             let is_news = observed.version > known || observed.version == known && live.pushed.is_some();
@@ -188,9 +188,9 @@ impl Model {
                     self.set_created(key, created);
                 }
                 if observed.version < known {
-                    self.note_word(observed, from);
+                    self.set_baseline(observed, from);
                 }
-                return Said::Stale;
+                return ModelOutcome::Stale;
             }
             live.pushed = None;
         }
@@ -198,7 +198,7 @@ impl Model {
     }
 
     /// Puts an observation in the place of what is known.
-    fn replace(&mut self, observed: &Observation, from: From) -> Said {
+    fn replace(&mut self, observed: &Observation, from: Source) -> ModelOutcome {
         let key = &observed.key;
         let old = self.live[key].clone();
         let is_same = old.observed.uid == observed.uid;
@@ -208,9 +208,9 @@ impl Model {
             if let Some(created) = created {
                 self.set_created(key, created);
             }
-            return Said::Stale;
+            return ModelOutcome::Stale;
         }
-        let pushed = (from == From::Push).then(|| self.doubt_live(&old, &observed.version)).flatten();
+        let pushed = (from == Source::Push).then(|| self.unconfirmed_upsert(&old, &observed.version));
         let identity = if is_same { old.identity } else { self.next_identity() };
         let moved = old.observed.id != observed.id;
         if moved {
@@ -223,30 +223,30 @@ impl Model {
         self.claimed(key)
     }
 
-    fn insert(&mut self, observed: &Observation, from: From) -> Said {
+    fn insert(&mut self, observed: &Observation, from: Source) -> ModelOutcome {
         let key = &observed.key;
         let dead = self.dead.iter().position(|dead| dead.key == *key);
         if dead.is_some_and(|at| observed.version <= self.dead[at].version) {
-            self.note_word(observed, from);
-            return Said::Stale;
+            self.set_baseline(observed, from);
+            return ModelOutcome::Stale;
         }
         let is_passed = match from {
-            From::Push => self.is_passed(key, &observed.version),
-            From::Event(scope) => {
+            Source::Push => self.is_passed(key, &observed.version),
+            Source::Event(scope) => {
                 self.floors.get(&scope).is_some_and(|(floor, _)| observed.version <= *floor)
             }
-            From::List(..) => false,
+            Source::List(..) => false,
         };
         if is_passed {
-            return Said::Stale;
+            return ModelOutcome::Stale;
         }
         if self.live.len() >= self.limits.max_live {
-            return Said::Invalid;
+            return ModelOutcome::Invalid;
         }
         let buried = dead.map(|at| self.exhume(at));
-        let pushed = (from == From::Push)
-            .then(|| self.doubt_unknown(key, buried.and_then(|dead| dead.pushed), &observed.version, true))
-            .flatten();
+        let pushed = (from == Source::Push).then(|| {
+            self.unconfirmed_unknown(key, buried.and_then(|dead| dead.pushed), &observed.version, true)
+        });
         let identity = self.next_identity();
         let seen = pushed.as_ref().map(|pushed| pushed.seen);
         let live = Live {
@@ -272,8 +272,8 @@ impl Model {
         key: &ObjectKey,
         uid: Option<&str>,
         version: Option<&Version>,
-        from: From,
-    ) -> Said {
+        from: Source,
+    ) -> ModelOutcome {
         if let Some(scope) = from.scope() {
             self.using(scope);
         }
@@ -281,25 +281,25 @@ impl Model {
         let known = live.observed.version.clone();
         let is_older = version.is_some_and(|version| *version < known);
         let version = version.unwrap_or(&known).clone();
-        if from == From::Push {
+        if from == Source::Push {
             if is_older {
-                return Said::Stale;
+                return ModelOutcome::Stale;
             }
             let live = live.clone();
-            let pushed = self.doubt_death(key, &live, &version);
-            self.remove(key, version, pushed);
-            return Said::Applied;
+            let pushed = self.unconfirmed_delete(key, &live, &version);
+            self.remove(key, version, Some(pushed));
+            return ModelOutcome::Applied;
         }
         if is_older {
             let is_same = uid.is_none_or(|uid| uid == live.observed.uid);
-            let Some(pushed) = &mut live.pushed else { return Said::Stale };
+            let Some(pushed) = &mut live.pushed else { return ModelOutcome::Stale };
             if !is_same {
-                pushed.word = None;
-                return Said::Stale;
+                pushed.baseline = None;
+                return ModelOutcome::Stale;
             }
         }
         self.remove(key, version, None);
-        Said::Applied
+        ModelOutcome::Applied
     }
 
     /// Takes a live object out.
@@ -321,41 +321,39 @@ impl Model {
         dead
     }
 
-    fn delete_unknown(&mut self, key: &ObjectKey, version: Option<&Version>, from: From) -> Said {
-        let Some(version) = version.cloned() else { return Said::Stale };
+    fn delete_unknown(&mut self, key: &ObjectKey, version: Option<&Version>, from: Source) -> ModelOutcome {
+        let Some(version) = version.cloned() else { return ModelOutcome::Stale };
         let at = self.dead.iter().position(|dead| dead.key == *key);
         let was_pushed = at.is_some_and(|at| self.dead[at].pushed.is_some());
-        let is_word = from != From::Push && was_pushed;
-        if !is_word {
+        let is_report = from != Source::Push && was_pushed;
+        if !is_report {
             let is_older = at.is_some_and(|at| version < self.dead[at].version);
-            if is_older || from == From::Push && self.is_passed(key, &version) {
-                return Said::Stale;
+            if is_older || from == Source::Push && self.is_passed(key, &version) {
+                return ModelOutcome::Stale;
             }
         }
         let old = at.map(|at| self.dead.remove(at));
-        let pushed = (from == From::Push)
-            .then(|| {
-                self.doubt_unknown(key, old.as_ref().and_then(|dead| dead.pushed.clone()), &version, false)
-            })
-            .flatten();
+        let pushed = (from == Source::Push).then(|| {
+            self.unconfirmed_unknown(key, old.as_ref().and_then(|dead| dead.pushed.clone()), &version, false)
+        });
         if let Some(old) = old {
             let deadline = self.now + self.limits.lifetime;
             self.dead.push(Dead { version, deadline, pushed, ..old });
         } else {
             self.bury(key, version, pushed);
         }
-        Said::Applied
+        ModelOutcome::Applied
     }
 
-    pub(crate) fn expire(&mut self, key: &ObjectKey, version: &Version) -> Said {
+    pub(crate) fn expire(&mut self, key: &ObjectKey, version: &Version) -> ModelOutcome {
         match self.live.get(key) {
             Some(live) if live.observed.version == *version => {
                 self.remove(key, version.clone(), None);
-                Said::Applied
+                ModelOutcome::Applied
             }
             _ => {
-                self.end_word(key, version);
-                Said::Stale
+                self.end_baseline(key, version);
+                ModelOutcome::Stale
             }
         }
     }
@@ -383,13 +381,13 @@ impl Model {
         self.runs_begun
     }
 
-    pub(crate) fn observe(&mut self, run: u64, observed: &Observation) -> Said {
+    pub(crate) fn observe(&mut self, run: u64, observed: &Observation) -> ModelOutcome {
         let scope = self.runs.iter().find(|other| other.number == run).map(|run| run.scope).unwrap();
-        let said = self.apply(observed, From::List(scope, run));
+        let outcome = self.apply(observed, Source::List(scope, run));
         if let Some(live) = self.live.get_mut(&observed.key) {
             live.seen_by.insert(run);
         }
-        said
+        outcome
     }
 
     pub(crate) fn abort(&mut self, run: u64) {
@@ -412,7 +410,7 @@ impl Model {
                 continue;
             }
             if live.claims.iter().all(|claim| *claim == run.scope) {
-                self.delete(&key, None, Some(&run.version), From::List(run.scope, run.number));
+                self.delete(&key, None, Some(&run.version), Source::List(run.scope, run.number));
                 deleted += 1;
             } else {
                 live.claims.remove(&run.scope);

@@ -10,7 +10,7 @@ use sandgate_routes::{
     RouteReader, RouteTable, RouteWriter, Scope, State, Version,
 };
 
-use crate::model::{From, Model, ModelLimits, ModelScope, Said, Shown};
+use crate::model::{Model, ModelLimits, ModelOutcome, ModelScope, Shown, Source};
 
 const IDS: [&str; 4] = ["x", "y", "m--a", "n--a"];
 const SCOPES: [ModelScope; 4] = [
@@ -119,7 +119,7 @@ struct Pair {
     reader: RouteReader,
     clock: Clock,
     changes: Changes,
-    /// What a subscriber that only listens knows: identity by ID.
+    /// What a subscriber knows from the feed alone: identity by ID.
     heard: HashMap<String, u64>,
     model: Model,
     relists: Vec<(Relist, u64)>,
@@ -157,23 +157,23 @@ impl Pair {
     fn send(&mut self, message: Message) {
         match message {
             Message::Apply(scope, observed) => {
-                let expected = self.model.apply(&observed, scope.map_or(From::Push, From::Event));
+                let expected = self.model.apply(&observed, scope.map_or(Source::Push, Source::Event));
                 let outcome = match scope {
                     Some(scope) => self.writer.apply_in(&real(scope), observed),
                     None => self.writer.apply(observed),
                 };
-                assert_eq!(said(outcome), expected);
+                assert_eq!(model_outcome(outcome), expected);
             }
             Message::Delete(key, version) => {
                 let key = &keys()[key];
-                let expected = self.model.delete(key, None, version.as_ref(), From::Push);
-                assert_eq!(said(self.writer.delete(key, version)), expected);
+                let expected = self.model.delete(key, None, version.as_ref(), Source::Push);
+                assert_eq!(model_outcome(self.writer.delete(key, version)), expected);
             }
             Message::DeleteIn(scope, key, uid, version) => {
                 let key = &keys()[key];
-                let expected = self.model.delete(key, uid.as_deref(), version.as_ref(), From::Event(scope));
+                let expected = self.model.delete(key, uid.as_deref(), version.as_ref(), Source::Event(scope));
                 let outcome = self.writer.delete_in(&real(scope), key, uid.as_deref(), version);
-                assert_eq!(said(outcome), expected);
+                assert_eq!(model_outcome(outcome), expected);
             }
             Message::Reached(scope, version) => {
                 self.model.reached(scope, &version);
@@ -189,7 +189,7 @@ impl Pair {
                 let known = self.model.live.get(key).map(|live| live.observed.version.clone());
                 let Some(version) = version.or(known) else { return };
                 let expected = self.model.expire(key, &version);
-                assert_eq!(said(self.writer.expire(key, &version)), expected);
+                assert_eq!(model_outcome(self.writer.expire(key, &version)), expected);
             }
             Message::Begin(scope, version) => {
                 let run = self.model.begin(scope, version.clone());
@@ -198,7 +198,7 @@ impl Pair {
             Message::Observe(at, observed) => {
                 let Some((relist, run)) = pick(&mut self.relists, at) else { return };
                 let expected = self.model.observe(*run, &observed);
-                assert_eq!(said(relist.observe(observed)), expected);
+                assert_eq!(model_outcome(relist.observe(observed)), expected);
             }
             Message::Commit(at) => {
                 if self.relists.is_empty() {
@@ -238,12 +238,12 @@ impl Pair {
             let (route, live) = (found.unwrap(), &self.model.live[&key]);
             assert_eq!(route.key(), key);
             assert_eq!(route.is_ambiguous(), matches!(shown, Shown::Ambiguous(_)));
-            let said = &live.observed;
+            let observed = &live.observed;
             assert_eq!(
                 (route.id(), route.uid().as_str(), route.owner().as_str()),
-                (id, &*said.uid, &*said.owner)
+                (id, &*observed.uid, &*observed.owner)
             );
-            assert_eq!((route.state(), route.version()), (said.state, said.version.clone()));
+            assert_eq!((route.state(), route.version()), (observed.state, observed.version.clone()));
             assert_eq!(*self.identities.entry(live.identity).or_insert(route.identity()), route.identity());
         }
         let mut numbers: Vec<_> = self.identities.values().collect();
@@ -267,7 +267,7 @@ impl Pair {
         self.listen();
     }
 
-    /// Who follows the feed knows what is served.
+    /// Checks that a subscriber of the feed knows what is served.
     fn listen(&mut self) {
         while let Some(notice) = self.changes.try_recv() {
             let Notice::Changed(change) = notice else { panic!("the queue is long enough") };
@@ -298,14 +298,14 @@ fn real(scope: usize) -> Scope {
     Scope::new(provider, namespace, selector)
 }
 
-fn said(outcome: Outcome) -> Said {
+fn model_outcome(outcome: Outcome) -> ModelOutcome {
     match outcome {
-        Outcome::Applied => Said::Applied,
-        Outcome::Takeover { displaced } => Said::Takeover(displaced),
-        Outcome::Displaced { by } => Said::Displaced(by),
-        Outcome::Ambiguous { other } => Said::Ambiguous(other),
-        Outcome::Stale => Said::Stale,
-        Outcome::Invalid(_) => Said::Invalid,
+        Outcome::Applied => ModelOutcome::Applied,
+        Outcome::Takeover { displaced } => ModelOutcome::Takeover(displaced),
+        Outcome::Displaced { by } => ModelOutcome::Displaced(by),
+        Outcome::Ambiguous { other } => ModelOutcome::Ambiguous(other),
+        Outcome::Stale => ModelOutcome::Stale,
+        Outcome::Invalid(_) => ModelOutcome::Invalid,
     }
 }
 

@@ -2,13 +2,13 @@
 
 use sandgate_routes::{ObjectKey, Observation, State};
 
-use super::{Live, Model, Said, refuses};
+use super::{Live, Model, ModelOutcome, refuses};
 
-/// What an ID says.
+/// What a lookup of an ID finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     Served(ObjectKey),
-    /// Nobody, and this one stands for all.
+    /// No object is served. This one stands for all claimants.
     Ambiguous(ObjectKey),
 }
 
@@ -69,8 +69,8 @@ impl Model {
         }
     }
 
-    /// Decides whom to show.
-    fn settle(&mut self, id: &str) {
+    /// Chooses the claimant that is shown.
+    fn choose(&mut self, id: &str) {
         let before = self.shown.remove(id);
         let ranked = self.ranked(id);
         let first = ranked.iter().find(|(key, live)| self.admits(id, key, live.observed.own_id));
@@ -97,30 +97,30 @@ impl Model {
         self.shown.insert(id.to_owned(), shown);
     }
 
-    /// Whether an object is served and nobody else claims its ID: nothing is to be settled.
+    /// Whether an object is served and is the only claimant of its ID: there is nothing to choose.
     fn is_alone(&self, key: &ObjectKey, id: &str) -> bool {
         self.ranked(id).len() == 1 && self.shown.get(id) == Some(&Shown::Served(key.clone()))
     }
 
-    /// An object claims its ID with a new word. What became of that.
-    pub(super) fn claimed(&mut self, key: &ObjectKey) -> Said {
+    /// An object claims its ID with a new observation. Returns the outcome.
+    pub(super) fn claimed(&mut self, key: &ObjectKey) -> ModelOutcome {
         let id = self.live[key].observed.id.clone();
         let before = self.shown.get(&id).cloned();
         if self.is_alone(key, &id) {
-            return Said::Applied;
+            return ModelOutcome::Applied;
         }
-        self.settle(&id);
+        self.choose(&id);
         match self.shown.get(&id) {
             Some(Shown::Ambiguous(_)) => {
                 let others = self.live.iter().filter(|(other, live)| *other != key && live.observed.id == id);
-                Said::Ambiguous(others.map(|(other, _)| other.clone()).min().unwrap())
+                ModelOutcome::Ambiguous(others.map(|(other, _)| other.clone()).min().unwrap())
             }
             Some(Shown::Served(holder)) if holder == key => match before {
-                Some(Shown::Served(other)) if other != *key => Said::Takeover(other),
-                _ => Said::Applied,
+                Some(Shown::Served(other)) if other != *key => ModelOutcome::Takeover(other),
+                _ => ModelOutcome::Applied,
             },
-            Some(Shown::Served(holder)) => Said::Displaced(Some(holder.clone())),
-            None => Said::Displaced(None),
+            Some(Shown::Served(holder)) => ModelOutcome::Displaced(Some(holder.clone())),
+            None => ModelOutcome::Displaced(None),
         }
     }
 
@@ -129,7 +129,7 @@ impl Model {
         self.holds.get(id).is_some_and(is_mine)
     }
 
-    /// An identity is over that claimed its ID. Whether anybody could be served who was not.
+    /// An identity that claimed its ID has ended. Returns whether another claimant may be served now.
     pub(super) fn ended(&mut self, gone: &Observation) -> bool {
         let Observation { key, id, own_id, .. } = gone;
         let is_remembered = match self.shown.get(id) {
@@ -151,7 +151,7 @@ impl Model {
     /// An object, which is out already, does not claim its ID any more.
     pub(super) fn left(&mut self, gone: &Observation) {
         if self.ended(gone) {
-            self.settle(&gone.id);
+            self.choose(&gone.id);
         }
     }
 
@@ -160,7 +160,7 @@ impl Model {
         live.created = Some(created);
         let id = live.observed.id.clone();
         if !self.is_alone(key, &id) {
-            self.settle(&id);
+            self.choose(&id);
         }
     }
 
@@ -175,7 +175,7 @@ impl Model {
             if self.holds.get(&id).is_some_and(|hold| hold.until == Some(until)) {
                 self.holds.entry(id.clone()).and_modify(|hold| hold.until = None);
                 self.holds.retain(|held, hold| *held != id || hold.is_remembered);
-                self.settle(&id);
+                self.choose(&id);
                 ended += 1;
             }
         }

@@ -1,14 +1,14 @@
-//! What only a push has said, by the naive table: everything is looked at each time.
+//! Unconfirmed pushes of the naive table: every push is examined each time.
 
 use sandgate_routes::{ObjectKey, Observation, Version};
 
-use super::{From, Live, Model, Run};
+use super::{Live, Model, Run, Source};
 
 #[derive(Clone, Debug)]
 pub(super) struct Pushed {
     pub(super) version: Version,
     pub(super) scope: Option<usize>,
-    pub(super) word: Option<Observation>,
+    pub(super) baseline: Option<Observation>,
     pub(super) seen: u64,
     deadline: u64,
     queued: u64,
@@ -31,68 +31,68 @@ impl Model {
         floor.is_some_and(|(floor, _)| version <= floor)
     }
 
-    fn doubt(
+    fn unconfirmed(
         &self,
         version: &Version,
         scope: Option<usize>,
-        word: Option<Observation>,
+        baseline: Option<Observation>,
         seen: u64,
         is_live: bool,
-    ) -> Option<Pushed> {
+    ) -> Pushed {
         let deadline = match scope {
             Some(_) => self.now + self.limits.confirmation,
             None if is_live => self.now + self.limits.lease,
             None => u64::MAX,
         };
-        Some(Pushed { version: version.clone(), scope, word, seen, deadline, queued: deadline })
+        Pushed { version: version.clone(), scope, baseline, seen, deadline, queued: deadline }
     }
 
-    /// What is doubtful of a live object after a push.
-    pub(super) fn doubt_live(&self, old: &Live, version: &Version) -> Option<Pushed> {
+    /// The unconfirmed push of a live object.
+    pub(super) fn unconfirmed_upsert(&self, old: &Live, version: &Version) -> Pushed {
         let scope = self.scope_of(&old.observed.key);
-        let (word, seen) = self.word_of(old);
-        let mut pushed = self.doubt(version, scope, word, seen, true)?;
+        let (baseline, seen) = self.baseline_of(old);
+        let mut pushed = self.unconfirmed(version, scope, baseline, seen, true);
         // A lease that is renewed keeps its place in the queue.
         if let (None, Some(before)) = (scope, &old.pushed) {
             pushed.queued = before.queued;
         }
-        Some(pushed)
+        pushed
     }
 
-    fn word_of(&self, live: &Live) -> (Option<Observation>, u64) {
+    fn baseline_of(&self, live: &Live) -> (Option<Observation>, u64) {
         match &live.pushed {
-            Some(pushed) => (pushed.word.clone(), pushed.seen),
+            Some(pushed) => (pushed.baseline.clone(), pushed.seen),
             None => {
-                let word = Observation { created: live.created, ..live.observed.clone() };
+                let baseline = Observation { created: live.created, ..live.observed.clone() };
                 let scope = self.scope_of(&live.observed.key);
                 let run = self.runs.iter().find(|run| Some(run.scope) == scope && !run.superseded);
                 let seen = run.map(|run| run.number).filter(|run| live.seen_by.contains(run)).unwrap_or(0);
-                ((!live.claims.is_empty()).then_some(word), seen)
+                ((!live.claims.is_empty()).then_some(baseline), seen)
             }
         }
     }
 
-    /// What is doubtful of an object that was not live, and that a push made live or said dead.
-    pub(super) fn doubt_unknown(
+    /// The unconfirmed push of an object that was not live: an upsert, if `is_live`, or a delete.
+    pub(super) fn unconfirmed_unknown(
         &self,
         key: &ObjectKey,
         before: Option<Pushed>,
         version: &Version,
         is_live: bool,
-    ) -> Option<Pushed> {
+    ) -> Pushed {
         match before {
             Some(before) => {
                 let scope = before.scope.or_else(|| self.covering(key));
-                self.doubt(version, scope, before.word, before.seen, is_live)
+                self.unconfirmed(version, scope, before.baseline, before.seen, is_live)
             }
-            None => self.doubt(version, self.covering(key), None, 0, is_live),
+            None => self.unconfirmed(version, self.covering(key), None, 0, is_live),
         }
     }
 
-    /// What is doubtful of the death of a live object.
-    pub(super) fn doubt_death(&self, key: &ObjectKey, live: &Live, version: &Version) -> Option<Pushed> {
-        let (word, seen) = self.word_of(live);
-        self.doubt(version, self.scope_of(key), word, seen, false)
+    /// The unconfirmed delete of a live object.
+    pub(super) fn unconfirmed_delete(&self, key: &ObjectKey, live: &Live, version: &Version) -> Pushed {
+        let (baseline, seen) = self.baseline_of(live);
+        self.unconfirmed(version, self.scope_of(key), baseline, seen, false)
     }
 
     fn pushed_mut(&mut self, key: &ObjectKey) -> Option<&mut Option<Pushed>> {
@@ -102,10 +102,10 @@ impl Model {
         self.dead.iter_mut().find(|dead| dead.key == *key).map(|dead| &mut dead.pushed)
     }
 
-    /// What the watch said at this version is over.
-    pub(super) fn end_word(&mut self, key: &ObjectKey, version: &Version) {
+    /// Drops a baseline of this version: its object has expired.
+    pub(super) fn end_baseline(&mut self, key: &ObjectKey, version: &Version) {
         if let Some(Some(pushed)) = self.pushed_mut(key) {
-            pushed.word = pushed.word.take().filter(|word| word.version != *version);
+            pushed.baseline = pushed.baseline.take().filter(|baseline| baseline.version != *version);
         }
     }
 
@@ -118,17 +118,17 @@ impl Model {
         }
     }
 
-    pub(super) fn note_word(&mut self, observed: &Observation, from: From) {
+    pub(super) fn set_baseline(&mut self, observed: &Observation, from: Source) {
         let deadline = self.now + self.limits.confirmation;
         let Some(scope) = from.scope() else { return };
         let Some(Some(pushed)) = self.pushed_mut(&observed.key) else { return };
-        if pushed.word.as_ref().is_none_or(|word| word.version <= observed.version) {
-            pushed.word = Some(observed.clone());
+        if pushed.baseline.as_ref().is_none_or(|baseline| baseline.version <= observed.version) {
+            pushed.baseline = Some(observed.clone());
         }
         if pushed.scope.is_none() {
             (pushed.scope, pushed.deadline, pushed.queued) = (Some(scope), deadline, deadline);
         }
-        if let From::List(_, run) = from
+        if let Source::List(_, run) = from
             && pushed.scope == Some(scope)
         {
             pushed.seen = run;
@@ -140,10 +140,10 @@ impl Model {
         self.floors.insert(run.scope, (run.version.clone(), self.now));
         let deadline = self.now + self.limits.confirmation;
         for key in self.live.keys().cloned().collect::<Vec<_>>() {
-            let is_told = self.scope_of(&key) == Some(run.scope);
+            let is_covered = self.scope_of(&key) == Some(run.scope);
             if let Some(pushed) = &mut self.live.get_mut(&key).unwrap().pushed
                 && pushed.scope.is_none()
-                && is_told
+                && is_covered
             {
                 (pushed.scope, pushed.deadline, pushed.queued) = (Some(run.scope), deadline, deadline);
             }
@@ -153,7 +153,7 @@ impl Model {
         for pushed in
             live.chain(dead).filter(|pushed| pushed.scope == Some(run.scope) && pushed.seen != run.number)
         {
-            pushed.word = None;
+            pushed.baseline = None;
         }
         self.reached(run.scope, &run.version);
     }
@@ -212,10 +212,10 @@ impl Model {
         self.overruled += 1;
         let pushed = self.pushed_mut(key).and_then(Option::take).unwrap();
         let floor = pushed.scope.and_then(|scope| self.floors.get(&scope)).map(|(floor, _)| floor.clone());
-        match (self.live.contains_key(key), pushed.word, pushed.scope) {
-            (true, Some(word), Some(scope)) => {
+        match (self.live.contains_key(key), pushed.baseline, pushed.scope) {
+            (true, Some(baseline), Some(scope)) => {
                 self.live.get_mut(key).unwrap().claims.insert(scope);
-                self.replace(&word, From::Event(scope));
+                self.replace(&baseline, Source::Event(scope));
             }
             (true, None, None) => {
                 self.take_out(key);
@@ -226,10 +226,10 @@ impl Model {
                 }
             }
             (true, ..) => self.remove(key, floor.unwrap_or(pushed.version), None),
-            (false, Some(word), Some(scope)) => {
+            (false, Some(baseline), Some(scope)) => {
                 let at = self.dead.iter().position(|dead| dead.key == *key).unwrap();
                 self.exhume(at);
-                self.upsert(&word, From::List(scope, pushed.seen));
+                self.upsert(&baseline, Source::List(scope, pushed.seen));
                 if let Some(live) = self.live.get_mut(key) {
                     live.seen_by.insert(pushed.seen);
                 }
