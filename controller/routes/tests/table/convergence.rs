@@ -8,7 +8,7 @@ use std::thread;
 use proptest::prelude::*;
 use sandgate_routes::{Clash, Filter, ObjectKey, Observation, RouteReader, RouteTable, State};
 
-use crate::fixture::{Bench, sandbox, table, version};
+use crate::fixture::{Bench, cases, sandbox, table, version};
 
 /// What happened to one object, in order: states with growing versions, dead ones among them, and new lives
 /// after them.
@@ -118,7 +118,7 @@ fn assert_dead_stay_dead(table: &Bench, delivered: &[Observation]) {
 const CASES: u32 = if cfg!(miri) { 2 } else { 200 };
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+    #![proptest_config(cases(CASES))]
 
     #[test]
     fn all_messages_in_any_order_make_the_same_table((histories, messages) in any_delivery()) {

@@ -3,10 +3,17 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use proptest::prelude::ProptestConfig;
 use sandgate_routes::{
     Clash, Clock, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Scope, Secret, State,
     Version,
 };
+
+/// Runs a property `cases` times, or as often as `PROPTEST_CASES` asks for.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    let config = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { ProptestConfig { cases, ..config } }
+}
 
 pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::new("kruise", "team", name).unwrap()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sandgate_routes::{Clash, Filter, Limits, ObjectKey, Observation, Relist, Route, Scope, State};
 
-use crate::fixture::{Bench, table_with, version};
+use crate::fixture::{Bench, cases, table_with, version};
 
 const LIFETIME: u64 = 10;
 const IDS: [&str; 3] = ["x", "m--a", "n--a"];
@@ -179,7 +179,7 @@ const CASES: u32 = if cfg!(miri) { 2 } else { 300 };
 const STEPS: usize = if cfg!(miri) { 25 } else { 120 };
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+    #![proptest_config(cases(CASES))]
 
     #[test]
     fn nobody_of_another_namespace_is_served_in_the_time_of_the_dead_unless_it_is_its_own_name(

@@ -10,6 +10,7 @@ use sandgate_routes::{
     RouteReader, RouteTable, RouteWriter, Scope, State, Version,
 };
 
+use crate::fixture::cases;
 use crate::model::{Model, ModelLimits, ModelOutcome, ModelScope, Shown, Source};
 
 const IDS: [&str; 4] = ["x", "y", "m--a", "n--a"];
@@ -313,7 +314,7 @@ const CASES: u32 = if cfg!(miri) { 2 } else { 300 };
 const STEPS: usize = if cfg!(miri) { 25 } else { 150 };
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: CASES, ..ProptestConfig::default() })]
+    #![proptest_config(cases(CASES))]
 
     #[test]
     fn the_table_equals_the_model_at_every_step(messages in prop::collection::vec(any_message(), 1..STEPS)) {
