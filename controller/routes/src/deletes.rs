@@ -85,7 +85,7 @@ impl Table {
             let is_same_object = uid.is_none_or(|uid| route.uid() == uid);
             let Some(pushed) = self.unconfirmed.get_mut(Subject::Live(slot)) else { return Outcome::Stale };
             if !is_same_object {
-                pushed.baseline = None;
+                pushed.baseline.observed = None;
                 return Outcome::Stale;
             }
         }

@@ -19,19 +19,11 @@ use crate::key::RawKey;
 use crate::reader::Shared;
 use crate::scope::ScopeNumber;
 use crate::table::{Source, Table};
-use crate::unconfirmed::Subject;
+use crate::unconfirmed::{Baseline, Subject};
 use crate::{ObjectKey, Observation, Route, Scope, Version};
 
 /// How many times per confirmation time a push is rechecked that waits for a silent watch.
 const RECHECKS: u64 = 30;
-
-/// What the watch had reported of an object when a push came: what is restored if the push is not confirmed.
-#[derive(Default)]
-pub(crate) struct Baseline {
-    scope: Option<ScopeNumber>,
-    observed: Option<Box<Observation>>,
-    pub(crate) seen: u32,
-}
 
 impl Table {
     /// Whether a pushed observation is at or below the floor of its object's scope.
@@ -55,7 +47,7 @@ impl Table {
         let is_seen = |relist: &u32| record.seen == *relist || self.relists.is_also_seen(*relist, route);
         let seen = relist.filter(is_seen).unwrap_or(0);
         match self.unconfirmed.remove(Subject::Live(slot)) {
-            Some(pushed) => Baseline { scope, observed: pushed.baseline, seen: pushed.seen },
+            Some(pushed) => Baseline { scope, ..pushed.baseline },
             None => Baseline {
                 scope,
                 observed: is_claimed.then(|| Box::new(self.observation_of(slot, route, created))),
@@ -68,8 +60,8 @@ impl Table {
     pub(crate) fn baseline_of_deleted(&mut self, tombstone: Option<u32>, key: RawKey<'_>) -> Baseline {
         match tombstone.and_then(|slot| self.unconfirmed.remove(Subject::Dead(slot))) {
             Some(pushed) => {
-                let scope = pushed.scope.or_else(|| self.scopes.covering(key));
-                Baseline { scope, observed: pushed.baseline, seen: pushed.seen }
+                let scope = pushed.baseline.scope.or_else(|| self.scopes.covering(key));
+                Baseline { scope, ..pushed.baseline }
             }
             None => Baseline { scope: self.scopes.covering(key), ..Baseline::default() },
         }
@@ -89,14 +81,7 @@ impl Table {
             (None, Subject::Dead(_)) => None,
         };
         if let Some(deadline) = deadline {
-            self.unconfirmed.insert(
-                subject,
-                version,
-                baseline.scope,
-                baseline.observed,
-                baseline.seen,
-                deadline,
-            );
+            self.unconfirmed.insert(subject, version, baseline, deadline);
         }
     }
 
@@ -108,15 +93,9 @@ impl Table {
         }
     }
 
-    /// Replaces the baseline of an unconfirmed push by what the watch reports. Returns whether there is such
-    /// a push.
-    pub(crate) fn update_baseline(
-        &mut self,
-        subject: Subject,
-        observed: &Observation,
-        source: Source,
-    ) -> bool {
-        let Some(scope) = source.scope() else { return false };
+    /// Replaces the baseline of an unconfirmed push, if there is one, by what the watch reports.
+    pub(crate) fn update_baseline(&mut self, subject: Subject, observed: &Observation, source: Source) {
+        let Some(scope) = source.scope() else { return };
         if let Subject::Dead(slot) = subject
             && self.tombstones.is_claimed(slot)
         {
@@ -125,25 +104,24 @@ impl Table {
             let version = self.tombstones.version(slot).clone();
             self.mark_unconfirmed(subject, version, Baseline { scope: Some(scope), ..Baseline::default() });
         }
-        let Some(pushed) = self.unconfirmed.get_mut(subject) else { return false };
-        if pushed.baseline.as_ref().is_none_or(|baseline| baseline.version <= observed.version) {
-            pushed.baseline = Some(Box::new(observed.clone()));
+        let Some(pushed) = self.unconfirmed.get_mut(subject) else { return };
+        if pushed.baseline.observed.as_ref().is_none_or(|known| known.version <= observed.version) {
+            pushed.baseline.observed = Some(Box::new(observed.clone()));
         }
-        if pushed.scope.is_none() {
+        if pushed.baseline.scope.is_none() {
             self.adopt(subject, scope);
         }
         if let (Some(relist), Some(pushed)) = (source.relist(), self.unconfirmed.get_mut(subject))
-            && pushed.scope == Some(scope)
+            && pushed.baseline.scope == Some(scope)
         {
-            pushed.seen = relist;
+            pushed.baseline.seen = relist;
         }
-        true
     }
 
     /// Makes a scope responsible for a push that only had a lease.
     fn adopt(&mut self, subject: Subject, scope: ScopeNumber) {
         if let Some(pushed) = self.unconfirmed.remove(subject) {
-            let baseline = Baseline { scope: Some(scope), observed: pushed.baseline, seen: pushed.seen };
+            let baseline = Baseline { scope: Some(scope), ..pushed.baseline };
             self.mark_unconfirmed(subject, pushed.version, baseline);
         }
     }
@@ -153,11 +131,8 @@ impl Table {
         self.scopes.set_floor(scope, version.clone(), self.clock.now());
         for slot in self.unconfirmed.leased() {
             let served = shared.served.pin();
-            let is_told = self
-                .records
-                .route(&served, slot)
-                .is_some_and(|route| self.scope_of(Some(slot), route.raw_key()) == Some(scope));
-            if is_told {
+            let Some(route) = self.records.route(&served, slot) else { continue };
+            if self.scope_of(Some(slot), route.raw_key()) == Some(scope) {
                 self.adopt(Subject::Live(slot), scope);
             }
         }
@@ -192,31 +167,32 @@ impl Table {
         let Some(pushed) = self.unconfirmed.remove(subject) else { return };
         let served = shared.served.pin();
         shared.counters.overruled.up();
-        let floor = pushed.scope.and_then(|scope| self.scopes.floor(scope)).cloned();
-        match (subject, pushed.baseline, pushed.scope) {
-            (Subject::Live(slot), Some(baseline), Some(scope)) => {
+        let Baseline { scope, observed, seen } = pushed.baseline;
+        let floor = scope.and_then(|scope| self.scopes.floor(scope)).cloned();
+        match (subject, observed, scope) {
+            (Subject::Live(slot), Some(observed), Some(scope)) => {
                 // The record may have been made by the push, without a claim of the scope.
                 if let Some(record) = self.records.get_mut(slot) {
                     record.claims = self.scopes.with(record.claims, scope);
                 }
-                self.replace(shared, &served, slot, *baseline, Source::Event(scope));
+                self.replace(shared, &served, slot, *observed, Source::Event(scope));
             }
             (Subject::Live(slot), ..) => {
                 let Some(key) = self.records.route(&served, slot).map(|route| route.key().to_key()) else {
                     return;
                 };
-                if pushed.scope.is_none() {
+                if scope.is_none() {
                     self.end_lease(shared, &served, slot, &key, &pushed.version);
                 } else {
                     self.remove_record(shared, &served, slot, &key, floor.unwrap_or(pushed.version));
                 }
             }
-            (Subject::Dead(slot), Some(baseline), Some(scope)) => {
+            (Subject::Dead(slot), Some(observed), Some(scope)) => {
                 self.tombstones.remove(slot);
                 shared.counters.tombstones.set(self.tombstones.len());
-                let key = baseline.key.clone();
-                self.upsert(shared, *baseline, Source::List(scope, pushed.seen));
-                self.note_seen(shared, &key, pushed.seen);
+                let key = observed.key.clone();
+                self.upsert(shared, *observed, Source::List(scope, seen));
+                self.note_seen(shared, &key, seen);
             }
             (Subject::Dead(slot), ..) => {
                 if let Some(floor) = floor {

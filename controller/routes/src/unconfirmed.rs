@@ -32,16 +32,22 @@ pub(crate) enum Subject {
     Dead(u32),
 }
 
+/// What the watch had reported of an object when a push came: what is restored if the push is not confirmed.
+#[derive(Default)]
+pub(crate) struct Baseline {
+    /// The scope that will confirm the push; `None` if there is only a lease.
+    pub(crate) scope: Option<ScopeNumber>,
+    /// The last report of the watch; `None` if the watch knows no such object.
+    pub(crate) observed: Option<Box<Observation>>,
+    /// The number of the last relist that named the object.
+    pub(crate) seen: u32,
+}
+
 /// An unconfirmed push.
 pub(crate) struct Pushed {
     /// The version of the push.
     pub(crate) version: Version,
-    /// The scope that will confirm it; `None` if there is only a lease.
-    pub(crate) scope: Option<ScopeNumber>,
-    /// The last report of the watch; `None` if the watch knows no such object.
-    pub(crate) baseline: Option<Box<Observation>>,
-    /// The number of the last relist that named the object.
-    pub(crate) seen: u32,
+    pub(crate) baseline: Baseline,
     deadline: u64,
     queued: u64,
 }
@@ -61,37 +67,28 @@ impl Unconfirmed {
     }
 
     /// Adds a push, in place of an earlier one of the same object.
-    pub(crate) fn insert(
-        &mut self,
-        subject: Subject,
-        version: Version,
-        scope: Option<ScopeNumber>,
-        baseline: Option<Box<Observation>>,
-        seen: u32,
-        deadline: u64,
-    ) {
-        if scope.is_none()
+    pub(crate) fn insert(&mut self, subject: Subject, version: Version, baseline: Baseline, deadline: u64) {
+        if baseline.scope.is_none()
             && let Some(pushed) = self.pushed.get_mut(&subject)
-            && pushed.scope.is_none()
+            && pushed.baseline.scope.is_none()
         {
             (pushed.version, pushed.deadline) = (version, deadline);
             return;
         }
         self.remove(subject);
-        if let (Some(scope), Subject::Live(_)) = (scope, subject) {
+        if let (Some(scope), Subject::Live(_)) = (baseline.scope, subject) {
             self.by_version.entry(scope).or_default().insert((version.clone(), subject));
         }
         self.deadlines.insert((deadline, subject));
-        let pushed = Pushed { version, scope, baseline, seen, deadline, queued: deadline };
-        self.pushed.insert(subject, pushed);
+        self.pushed.insert(subject, Pushed { version, baseline, deadline, queued: deadline });
     }
 
     /// Drops a baseline of this version, whose object has expired: it is not restored.
     pub(crate) fn end_baseline(&mut self, subject: Subject, version: &Version) {
         if let Some(pushed) = self.pushed.get_mut(&subject)
-            && pushed.baseline.as_ref().is_some_and(|baseline| baseline.version == *version)
+            && pushed.baseline.observed.as_ref().is_some_and(|observed| observed.version == *version)
         {
-            pushed.baseline = None;
+            pushed.baseline.observed = None;
         }
     }
 
@@ -102,7 +99,7 @@ impl Unconfirmed {
         }
         let pushed = self.pushed.remove(&subject)?;
         self.deadlines.remove(&(pushed.queued, subject));
-        if let Some(scope) = pushed.scope
+        if let Some(scope) = pushed.baseline.scope
             && let Some(versions) = self.by_version.get_mut(&scope)
         {
             versions.remove(&(pushed.version.clone(), subject));
@@ -112,7 +109,7 @@ impl Unconfirmed {
 
     /// Renews a lease.
     pub(crate) fn renew(&mut self, subject: Subject, deadline: u64) {
-        if let Some(pushed) = self.pushed.get_mut(&subject).filter(|pushed| pushed.scope.is_none()) {
+        if let Some(pushed) = self.pushed.get_mut(&subject).filter(|pushed| pushed.baseline.scope.is_none()) {
             pushed.deadline = deadline;
         }
     }
@@ -136,8 +133,10 @@ impl Unconfirmed {
                 return None;
             }
             let pushed = self.pushed.get_mut(&subject)?;
-            let is_heard =
-                pushed.scope.is_none_or(|scope| heard(scope).is_some_and(|at| at >= pushed.deadline));
+            let is_heard = pushed
+                .baseline
+                .scope
+                .is_none_or(|scope| heard(scope).is_some_and(|at| at >= pushed.deadline));
             if pushed.deadline <= now && is_heard {
                 return Some(subject);
             }
@@ -151,15 +150,15 @@ impl Unconfirmed {
 
     /// Drops the baselines of objects that a complete list of a scope did not name.
     pub(crate) fn forget_unseen(&mut self, scope: ScopeNumber, relist: u32) {
-        let mine = self.pushed.values_mut().filter(|pushed| pushed.scope == Some(scope));
-        for pushed in mine.filter(|pushed| pushed.seen != relist) {
-            pushed.baseline = None;
+        let mine = self.pushed.values_mut().map(|pushed| &mut pushed.baseline);
+        for baseline in mine.filter(|baseline| baseline.scope == Some(scope) && baseline.seen != relist) {
+            baseline.observed = None;
         }
     }
 
     /// The live objects that have only a lease.
     pub(crate) fn leased(&self) -> Vec<u32> {
-        let leased = self.pushed.iter().filter(|(_, pushed)| pushed.scope.is_none());
+        let leased = self.pushed.iter().filter(|(_, pushed)| pushed.baseline.scope.is_none());
         leased
             .filter_map(|(subject, _)| if let Subject::Live(slot) = subject { Some(*slot) } else { None })
             .collect()
@@ -167,7 +166,7 @@ impl Unconfirmed {
 
     /// Confirms the pushed deletes of a scope's objects.
     pub(crate) fn forget_dead(&mut self, scope: ScopeNumber) {
-        let mine = self.pushed.iter().filter(|(_, pushed)| pushed.scope == Some(scope));
+        let mine = self.pushed.iter().filter(|(_, pushed)| pushed.baseline.scope == Some(scope));
         let dead: Vec<_> =
             mine.map(|(subject, _)| *subject).filter(|subject| matches!(subject, Subject::Dead(_))).collect();
         for subject in dead {
