@@ -18,8 +18,8 @@ use crate::Route;
 use crate::index::Index;
 use crate::key::RawKey;
 
-/// For whom an ID is kept: those of one provider and namespace, by hash. The lowest bit says whether the one
-/// who is gone had the ID as its own name.
+/// The successors that an ID is held for: the objects of one provider and namespace, by hash. The lowest bit
+/// says whether the deleted object had the ID as its own name.
 #[derive(Clone, Copy)]
 struct Heirs(u64);
 

@@ -20,7 +20,7 @@ impl Index {
         self.shards[shard(hash)].find(hash, |&slot| matches(slot)).copied()
     }
 
-    /// Adds a slot that is not in yet; `hash_of` tells the hash of any slot that is.
+    /// Adds a slot that is not in yet; `hash_of` returns the hash of a slot that is.
     pub(crate) fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
         self.shards[shard(hash)].insert_unique(hash, slot, |&slot| hash_of(slot));
     }

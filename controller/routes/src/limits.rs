@@ -34,7 +34,7 @@ pub struct Limits {
     pub max_tombstones: usize,
     /// Most live objects at once. An observation of a further one is invalid, and counted as such.
     pub max_routes: usize,
-    /// How long a push may be ahead of a watch that is heard. After that the watch is right.
+    /// How long a push may be ahead of a watch that still reports. After that the watch wins.
     pub push_confirmation: Duration,
     /// How long a pushed route lives that no watch covers, from the last push of it; nothing is for ever. The
     /// next push of it, also an equal one, brings it back.

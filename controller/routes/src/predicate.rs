@@ -19,7 +19,7 @@ pub enum State {
     Running,
     /// Put to sleep; may be woken.
     Paused,
-    /// In a state that this version does not know: the object is there, and nothing more can be said of it.
+    /// In a state that this version does not know: the object exists, and nothing more is known.
     Unknown,
     /// Gone, or about to be.
     Dead,

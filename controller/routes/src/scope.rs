@@ -1,4 +1,4 @@
-//! Whose objects are whose: the scope of a list, and the claims of scopes on objects.
+//! Scopes: what a list covers, how far its watch has reported, and which scopes have seen an object.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ impl Scope {
     }
 
     /// Whether a complete list of this scope must name `key` if the object exists. A selector cannot be known
-    /// from a key: such a scope covers nothing by itself and speaks only of what it has seen.
+    /// from a key: a scope with one covers only the objects that it has seen.
     pub(crate) fn covers(&self, key: RawKey<'_>) -> bool {
         self.0.selector.is_empty()
             && self.0.provider.as_bytes() == key.provider
@@ -48,13 +48,13 @@ impl fmt::Debug for Scope {
 /// A scope by number.
 pub(crate) type ScopeNumber = u32;
 
-/// A set of scopes, by number: the sets that occur are few and each is kept once, so an object's claims cost
-/// it four bytes.
+/// The scopes that have seen an object, as the number of a set. Few sets occur, and each is stored once, so
+/// the claims on an object take four bytes of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimSet(NonZeroU32);
 
 impl ClaimSet {
-    /// Nobody's.
+    /// No scope has seen the object.
     pub(crate) const NONE: Self = Self(NonZeroU32::MIN);
 
     pub(crate) fn is_empty(self) -> bool {
@@ -66,14 +66,14 @@ impl ClaimSet {
     }
 }
 
-/// Up to which version a scope has been told whole, and when it was last heard of.
+/// The version up to which the watch of a scope has reported everything, and when it last reported anything.
 struct Floor {
     version: Version,
     heard: u64,
 }
 
-/// Every scope and every set of scopes ever used. Sources are configured, not taken from messages, so both
-/// stay few.
+/// Every scope and every set of scopes ever used. Scopes come from the configuration, not from messages, so
+/// there are few of both.
 pub(crate) struct Scopes {
     numbers: HashMap<Scope, ScopeNumber>,
     by_number: Vec<(Scope, Option<Floor>)>,
@@ -102,35 +102,35 @@ impl Scopes {
         number
     }
 
-    /// A scope that must tell of an object of this key, if there is one.
+    /// A scope whose lists must name an object of this key.
     pub(crate) fn covering(&self, key: RawKey<'_>) -> Option<ScopeNumber> {
         let at = self.by_number.iter().position(|(scope, _)| scope.covers(key))?;
         ScopeNumber::try_from(at).ok()
     }
 
-    /// One of those in a set.
+    /// The first scope of a set.
     pub(crate) fn first(&self, claims: ClaimSet) -> Option<ScopeNumber> {
         self.sets[claims.at()].first().copied()
     }
 
-    /// The version up to which a scope has been told whole, once its first list is complete.
+    /// The floor of a scope; `None` before its first complete list.
     pub(crate) fn floor(&self, scope: ScopeNumber) -> Option<&Version> {
         self.by_number.get(scope as usize)?.1.as_ref().map(|floor| &floor.version)
     }
 
-    /// When a scope was last heard of.
+    /// When the watch of a scope last reported anything.
     pub(crate) fn heard(&self, scope: ScopeNumber) -> Option<u64> {
         self.by_number.get(scope as usize)?.1.as_ref().map(|floor| floor.heard)
     }
 
-    /// A complete list is of this version, whatever was told before.
+    /// Sets the floor to the version of a complete list, also if it was higher before.
     pub(crate) fn set_floor(&mut self, scope: ScopeNumber, version: Version, heard: u64) {
         if let Some((_, floor)) = self.by_number.get_mut(scope as usize) {
             *floor = Some(Floor { version, heard });
         }
     }
 
-    /// The watch behind a complete list has come to this version.
+    /// Raises the floor to a version that the watch has reached.
     pub(crate) fn raise_floor(&mut self, scope: ScopeNumber, version: &Version, heard: u64) {
         if let Some((_, Some(floor))) = self.by_number.get_mut(scope as usize) {
             floor.heard = heard;

@@ -151,7 +151,7 @@ impl Equivalent<Served> for ByHash {
     }
 }
 
-/// Hands a hash on that was computed before.
+/// A hasher that returns a hash computed before.
 #[derive(Clone, Copy, Default)]
 struct PrecomputedHash(u64);
 
@@ -188,7 +188,7 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Subject bits of a hash this thread keeps: a test of equal hashes cannot wait for one.
+        /// The bits of a hash that this thread keeps. Fewer bits make hashes clash, which a test needs.
         pub(crate) static KEPT: Cell<u64> = const { Cell::new(u64::MAX) };
     }
 }
