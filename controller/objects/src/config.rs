@@ -43,8 +43,9 @@ pub struct ProviderConfig {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawClash", extend("default" = "rank"))]
     pub(crate) clash: Option<RawClash>,
-    /// Dangerous. Serve objects whose address their owner writes (opensandbox; generic with an `ip` outside of `status`)
-    /// though no `pod-ranges` are given: whoever may write one leads its ID to any private address that the gateway reaches.
+    /// Dangerous. Serves objects whose address their owner writes (opensandbox; generic with an `ip` outside of
+    /// `status`) without `pod-ranges`. Anyone who may write such an object can then send the requests for its ID
+    /// to any private address that the gateway reaches.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "bool", extend("default" = false))]
     pub(crate) any_address: Option<bool>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandgate_follow::Access;
+use sandgate_objects::ProviderConfig;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -72,21 +73,22 @@ impl fmt::Debug for KubernetesSettings {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawKubernetes {
-    /// A kubeconfig. Left out: the pod's own access where there is one, else KUBECONFIG or ~/.kube/config.
-    /// Relative paths are relative to Envoy's working folder.
+    /// The kubeconfig to use. If left out, the credentials of the pod are used where there are any, else
+    /// KUBECONFIG or ~/.kube/config. Relative paths are relative to Envoy's working folder.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", length(min = 1))]
     kubeconfig: Option<String>,
-    /// The context of the kubeconfig. Left out: its current one.
+    /// The context of the kubeconfig. If left out, its current one.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", length(min = 1))]
     context: Option<String>,
-    /// Open the listeners after so many seconds even if a first list is missing: requests then get 503
-    /// `gateway_not_ready` until all are in. Left out: the listeners stay closed until then.
+    /// Opens the listeners after this many seconds even if a first list is missing. Requests then get 503
+    /// `gateway_not_ready` until every first list is complete. If left out, the listeners stay closed until
+    /// then.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "u64", range(min = 1, max = MAX_OPEN_AFTER_SECONDS))]
     open_after_seconds: Option<u64>,
-    /// Which objects are sandboxes.
+    /// The objects that are sandboxes, one entry for each provider.
     #[serde(deserialize_with = "objects")]
     #[schemars(length(min = 1))]
     providers: Vec<ProviderConfig>,
@@ -160,13 +162,14 @@ fn check_entry(mut raw: ProviderConfig, key: &str, has_ranges: bool) -> Result<W
     if any_address && has_ranges {
         return Err(wrong(
             format!("{key}.any-address"),
-            "`pod-ranges` are given, and they count: leave this out",
+            "`pod-ranges` are given and take precedence: leave this out",
         ));
     }
     if provider.address_is_claimed() && !has_ranges && !any_address {
         let reason = format!(
-            "whoever may write an object of {} writes its address too: give `pod-ranges`, the ranges of the cluster's pods \
-             (or `any-address: true` here, and every owner of an object can lead its ID to any private address)",
+            "anyone who may write an object of {} also writes its address: set `pod-ranges` to the ranges of the \
+             cluster's pods (or set `any-address: true` here, which lets every owner of an object send the \
+             requests for its ID to any private address)",
             provider.name()
         );
         return Err(wrong(key, reason));
@@ -181,8 +184,8 @@ fn is_namespace(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
-/// The namespaces that two entries of one provider both watch. It is refused: their lists would delete each
-/// other's routes.
+/// The namespaces that two entries of one provider both watch. Such entries are refused: each list would
+/// delete the routes of the other.
 fn overlap(a: &Watched, b: &Watched) -> Option<String> {
     if a.provider.name() != b.provider.name() {
         return None;

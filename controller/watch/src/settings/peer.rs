@@ -90,7 +90,7 @@ fn unwatched(named: Option<String>, has_ranges: bool) -> Result<Pushed, Settings
     };
     if pushed.ip_is_claimed && !has_ranges {
         let reason = format!(
-            "whoever may write an object of {} writes its address too: give `pod-ranges`",
+            "anyone who may write an object of {} also writes its address: set `pod-ranges`",
             pushed.provider
         );
         return Err(wrong("refresh.provider", reason));

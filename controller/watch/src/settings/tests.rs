@@ -38,7 +38,7 @@ fn refused() -> Vec<(Value, [&'static str; 2])> {
             with(&json!([{ "kind": "openkruise", "namespace": "a" }])),
             ["kubernetes.providers[0]", "unknown field"],
         ),
-        (with(&json!([{ "kind": "opensandbox" }])), ["kubernetes.providers[0]: ", "give `pod-ranges`"]),
+        (with(&json!([{ "kind": "opensandbox" }])), ["kubernetes.providers[0]: ", "set `pod-ranges`"]),
         (
             with(&json!([{ "kind": "openkruise" }, { "kind": "opensandbox", "any-address": false }])),
             ["kubernetes.providers[1]: ", "`any-address: true`"],
@@ -159,7 +159,7 @@ fn addresses_that_owners_write_need_pod_ranges_or_an_override() {
     for ip in ["metadata.annotations.ip", "spec.ip"] {
         let mut settings = with(&json!([generic(ip)]));
         let error = parse(&settings).unwrap_err();
-        assert!(error.contains("an object of boxes writes its address too"), "{error}");
+        assert!(error.contains("an object of boxes also writes its address"), "{error}");
         settings["pod-ranges"] = json!(["10.244.0.0/16"]);
         assert!(parse(&settings).is_ok());
         settings["kubernetes"]["providers"][0]["any-address"] = json!(true);
