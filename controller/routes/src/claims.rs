@@ -21,7 +21,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// The rank of a route whose object was created then; 0 where nobody knows.
+    /// The rank of a route whose object was created then; 0 if unknown.
     pub(crate) fn of(route: &Route, created: u32) -> Self {
         Self {
             is_not_own: !route.has_own_id(),
@@ -32,7 +32,7 @@ impl Rank {
         }
     }
 
-    /// Whose it is.
+    /// The key of the claimant.
     pub(crate) fn key(&self) -> &ObjectKey {
         &self.key
     }
@@ -51,7 +51,7 @@ pub(crate) struct Displaced {
     by_id: HashMap<u64, Claimants>,
 }
 
-/// Those of one ID.
+/// The displaced claimants of one ID.
 #[derive(Default)]
 struct Claimants {
     id: Box<[u8]>,
@@ -59,12 +59,12 @@ struct Claimants {
     providers: Vec<Contest>,
 }
 
-/// What the claimants of one provider make of an ID.
+/// The claimants of one provider, counted.
 struct Contest {
     provider: Box<str>,
-    /// So many could be served.
+    /// How many could be served.
     servable: usize,
-    /// So many of these refuse to share.
+    /// How many of these refuse to share.
     refusing: usize,
 }
 
@@ -130,7 +130,7 @@ impl Displaced {
         Some(*route)
     }
 
-    /// Whether anybody claims an ID of this hash.
+    /// Whether a displaced object claims an ID of this hash.
     pub(crate) fn any(&self, id_hash: u64) -> bool {
         self.by_id.contains_key(&id_hash)
     }
@@ -140,7 +140,7 @@ impl Displaced {
         self.by_id.get(&id_hash).map(|claimants| &*claimants.id)
     }
 
-    /// Who claims an ID, the first in rank first.
+    /// The displaced claimants of an ID, the first in rank first.
     pub(crate) fn claimants(&self, id_hash: u64) -> impl Iterator<Item = &Route> {
         let claimants = self.by_id.get(&id_hash).into_iter().flat_map(|claimants| claimants.slots.values());
         claimants.filter_map(|&slot| self.get(slot))

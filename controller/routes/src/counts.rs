@@ -11,7 +11,7 @@ use crate::State;
 pub struct Counts {
     /// IDs that are known to readers: those that are served, and the ambiguous ones.
     pub routes: u64,
-    /// IDs that nobody is served under, because several live objects claim them.
+    /// IDs under which no object is served, because several live objects claim them.
     pub ambiguous: u64,
     /// Live objects: the routes, and those whose ID another object took or claims too.
     pub objects: u64,

@@ -5,7 +5,7 @@
 //! routes. What enters is what readers can see and what is the same everywhere: not the identity's number,
 //! which is the process's own. A token enters as its own SHA-256, and nothing of it can be had back.
 //!
-//! It looks at every route, and is no snapshot: compare digests of tables that nobody is changing.
+//! It reads every route, and is not a snapshot: compare digests of tables that are not changing.
 
 use sha2::{Digest, Sha256};
 

@@ -145,7 +145,7 @@ impl Holds {
         }
     }
 
-    /// Somebody is served under the ID: it need not be known who was before. What is kept stays kept.
+    /// Forgets who was served last under an ID that was ambiguous: an object is served now. A hold stays.
     pub(crate) fn forget(&mut self, id_hash: u64) {
         self.remembered.remove(&id_hash);
     }

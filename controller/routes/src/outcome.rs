@@ -16,10 +16,10 @@ pub enum Outcome {
     /// The table changed, and the object is not served: another claims its ID and comes before it, or the ID
     /// is kept for the namespace of the one who was served last.
     Displaced {
-        /// Who is shown under the ID; nobody where it is kept.
+        /// The object shown under the ID; `None` while the ID is held.
         by: Option<ObjectKey>,
     },
-    /// The table changed, and nobody is served under the ID: another live object claims it, and one of those
+    /// The table changed, and no object is served under the ID: another live object claims it, and one of those
     /// who do refuses to share it ([`Clash::Refuse`](crate::Clash::Refuse)).
     Ambiguous {
         /// Another claimant: of several, the first in the order of keys.

@@ -1,7 +1,7 @@
 //! What a state means: the one function that every writer and reader of every process uses.
 //!
-//! Equal messages make equal tables only if nobody has an opinion of their own. So a writer asks [`verdict`]
-//! whether to keep an object and a reader asks it whether to serve one, and what a process can do
+//! Equal messages make equal tables only if every process judges a state alike. So a writer asks [`verdict`]
+//! whether to keep an object, and a reader asks it whether to serve one. What a process can do
 //! ([`Capability`]) may change the service but never the fate.
 
 use std::fmt;

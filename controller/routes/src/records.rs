@@ -18,7 +18,7 @@ pub(crate) struct Record {
     /// The hash of its ID.
     pub(crate) id_hash: u64,
     key_hash: u32,
-    /// When it was created, in seconds since 1970; 0 where nobody knows.
+    /// When it was created, in seconds since 1970; 0 if unknown.
     pub(crate) created: u32,
     /// The scopes that saw it.
     pub(crate) claims: ClaimSet,
@@ -71,12 +71,12 @@ impl Records {
         self.served(served, slot).or_else(|| self.displaced.get(slot))
     }
 
-    /// The route of an object, if its ID is its own.
+    /// The route of an object, if readers see it under its ID.
     pub(crate) fn served<'a>(&self, served: &'a PinnedMap<'_>, slot: u32) -> Option<&'a Route> {
         served.by_hash(self.get(slot)?.id_hash).filter(|route| route.slot() == slot)
     }
 
-    /// When an object was created, in seconds since 1970; 0 where nobody knows.
+    /// When an object was created, in seconds since 1970; 0 if unknown.
     pub(crate) fn created(&self, slot: u32) -> u32 {
         self.get(slot).map_or(0, |record| record.created)
     }
@@ -106,7 +106,7 @@ impl Records {
     }
 }
 
-/// What the index takes for a hash, of which it looks at all 64 bits, from the 32 that a record keeps.
+/// A hash of 64 bits for the index, from the 32 bits that a record keeps.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

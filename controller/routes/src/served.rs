@@ -74,7 +74,7 @@ impl ServedMap {
 #[inline]
 fn hash(hasher: &SeedableRandomState, id: &[u8]) -> u64 {
     let mut hasher = hasher.build_hasher();
-    // The whole key is one run of bytes: it needs no length to be told from another.
+    // The key is one run of bytes, so no length is needed to keep two keys apart.
     hasher.write(id);
     #[cfg(test)]
     return hasher.finish() & tests::KEPT.get();
