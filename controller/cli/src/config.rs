@@ -40,44 +40,65 @@ pub(crate) struct Config {
     text: String,
 }
 
+/// A mistake in a config file. A retry does not help: the file has to change.
+#[derive(Debug, thiserror::Error)]
+#[error("{}:{}: {text}", .at.0, .at.1)]
+struct Mistake {
+    /// Line and column.
+    at: (u64, u64),
+    /// The key it is about, empty for the file as a whole.
+    key: String,
+    /// The key, if there is one, and the reason.
+    text: String,
+}
+
 impl Config {
     /// `base` is the filter config for keys that the file leaves out.
     pub(crate) fn load(path: Option<&Path>, base: Value) -> Result<Self, Failure> {
-        let Some(path) = path else { return Self::check("", Map::new(), base) };
+        let Some(path) = path else {
+            return Self::parse("", base).map_err(|mistake| Failure::usage(mistake.to_string()));
+        };
         let name = path.display();
         let text = std::fs::read_to_string(path)
             .map_err(|e| Failure::usage(format!("{name}: cannot be read: {e}")))?;
         let config =
-            Self::parse(&text, base).map_err(|problem| Failure::usage(format!("{name}:{problem}")))?;
+            Self::parse(&text, base).map_err(|mistake| Failure::usage(format!("{name}:{mistake}")))?;
         Ok(Self { name: name.to_string(), ..config })
     }
 
-    /// Where a key stands, and its name: how every word about it begins.
+    /// Where a key stands, and its name: how every message about it begins.
     pub(crate) fn place(&self, key: &str) -> String {
-        format!("{}:{}", self.name, place(&self.text, key))
+        let (line, column) = locate(&self.text, key);
+        format!("{}:{line}:{column}: {key}", self.name)
     }
 
-    /// The error begins with line and column.
-    fn parse(text: &str, base: Value) -> Result<Self, String> {
-        Self::check(text, Self::sections(text)?, base).map_err(|failure| failure.to_string())
+    fn parse(text: &str, base: Value) -> Result<Self, Mistake> {
+        Self::check(text, Self::sections(text)?, base)
     }
 
-    fn sections(text: &str) -> Result<Map<String, Value>, String> {
+    fn sections(text: &str) -> Result<Map<String, Value>, Mistake> {
+        let whole = |at, text: String| Mistake { at, key: String::new(), text };
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-            let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-            let message = error.to_string();
-            format!("{line}:{column}: {}", message.split(" at line ").next().unwrap_or_default())
+            let at = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+            whole(at, strip_place(&error.to_string()).to_owned())
         })?;
         match value {
             Value::Object(sections) => Ok(sections),
             Value::Null => Ok(Map::new()),
-            _ => Err(format!("1:1: expected a mapping with keys of {SECTIONS}")),
+            _ => Err(whole((1, 1), format!("expected a mapping with keys of {SECTIONS}"))),
         }
     }
 
-    fn check(text: &str, sections: Map<String, Value>, base: Value) -> Result<Self, Failure> {
-        let wrong = |key: &str, reason: &str| Failure::usage(format!("{}: {reason}", place(text, key)));
+    fn check(text: &str, sections: Map<String, Value>, base: Value) -> Result<Self, Mistake> {
+        let wrong = |key: &str, reason: &str| Mistake {
+            at: locate(text, key),
+            key: key.to_owned(),
+            text: format!("{key}: {reason}"),
+        };
+        let in_section = |section: &'static str| {
+            move |error: ConfigError| wrong(&join(section, &error.key), strip_place(&error.reason))
+        };
         let mut filter = match base {
             Value::Object(base) => base,
             _ => Map::new(),
@@ -85,8 +106,7 @@ impl Config {
         let (mut gateway, mut cluster, mut tls) = (Map::new(), Map::new(), None);
         for (name, section) in sections {
             if name == "tls" {
-                let read = Tls::parse(&section);
-                tls = Some(read.map_err(|(key, reason)| wrong(&join("tls", &key), strip_place(&reason)))?);
+                tls = Some(Tls::parse(&section).map_err(in_section("tls"))?);
                 continue;
             }
             let into = match name.as_str() {
@@ -103,33 +123,27 @@ impl Config {
         }
 
         let filter = Value::Object(filter);
-        let in_section = |section: &str, error: &ConfigError| {
-            wrong(&join(section, &error.key), strip_place(&error.reason))
-        };
-        let parsed = FilterConfig::parse(filter.to_string().as_bytes())
-            .map_err(|error| in_section("filter", &error))?;
+        let parsed = FilterConfig::parse(filter.to_string().as_bytes()).map_err(in_section("filter"))?;
         ClusterConfig::parse(Value::Object(cluster.clone()).to_string().as_bytes())
-            .map_err(|error| in_section("cluster", &error))?;
+            .map_err(in_section("cluster"))?;
 
         // The routes file may be named on the command line instead, so that it is missing here says nothing.
         let mut settings = gateway.clone();
         if !settings.contains_key("kubernetes") {
             settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
         }
-        Settings::parse(Value::Object(settings).to_string().as_bytes())
-            .map_err(|error| in_section("gateway", &error))?;
+        Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(in_section("gateway"))?;
         Ok(Config { filter, gateway, cluster, tls, parsed, name: String::new(), text: text.to_owned() })
     }
 }
 
-fn place(text: &str, key: &str) -> String {
-    let (line, column) = locate::find(text, key).unwrap_or((1, 1));
-    format!("{line}:{column}: {key}")
+fn locate(text: &str, key: &str) -> (u64, u64) {
+    locate::find(text, key).unwrap_or((1, 1))
 }
 
 fn join(section: &str, key: &str) -> String {
     // The parsers name their whole input `top level`.
-    if key.is_empty() || key == "top level" { section.to_owned() } else { format!("{section}.{key}") }
+    if key == "top level" { section.to_owned() } else { format!("{section}.{key}") }
 }
 
 /// The parsers were given our rendering of the file: a place in that is none in the file.

@@ -34,7 +34,7 @@ type Header = (String, Vec<u8>);
 
 pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
     let config = Config::load(args.config.as_deref(), shipped_filter_config())?.parsed;
-    let headers = request::headers(&args.url, &args.method, &args.headers).map_err(Failure::usage)?;
+    let headers = request::headers(&args.url, &args.method, &args.headers)?;
     // Read even where no sandbox is addressed: a wrong file is to be told, not to be passed over.
     let observed = args.routes.as_deref().map(read_routes).transpose()?;
     let steps = sandgate_request::explain(headers.as_slice(), &config);
@@ -63,8 +63,12 @@ struct Table {
     note: Option<&'static str>,
 }
 
-fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
-    sandgate_watch::read_routes(path).map_err(|error| Failure::usage(routes_file_error(path, &error)))
+/// Reads a routes file. An error names the file, and the place in it where there is one.
+pub(crate) fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
+    sandgate_watch::read_routes(path).map_err(|error| {
+        let space = if error.place().is_some() { "" } else { " " };
+        Failure::usage(format!("{}:{space}{error}", path.display()))
+    })
 }
 
 async fn look_up(
@@ -98,15 +102,6 @@ async fn look_up(
         return Ok(None);
     };
     Ok(Some(Table { reader, source, note }))
-}
-
-/// Names the file and what is wrong with it, with the place where there is one.
-pub(crate) fn routes_file_error(path: &Path, error: &sandgate_watch::FileError) -> String {
-    let name = path.display();
-    match error.place() {
-        Some(_) => format!("{name}:{error}"),
-        None => format!("{name}: {error}"),
-    }
 }
 
 async fn is_ready(admin: &Admin) -> Result<bool, Failure> {

@@ -1,50 +1,40 @@
-use std::fmt;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use crate::admin::AdminError;
-use crate::run::{DemoError, InstallError, RenderError, RestartError, StartError, VersionError};
+use crate::run::RunError;
 
-/// Why a command did not do what it was asked, and the exit code that says so: 2 where the command line or a
-/// file named on it has to change, else 1.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    code: u8,
-    message: String,
+/// Why a command did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The command line or a file named on it has to change: a retry does not help.
+    #[error("{0}")]
+    Usage(String),
+    /// A retry may help.
+    #[error("{0}")]
+    Failed(String),
+    /// Envoy ended by itself, with this exit code.
+    #[error("Envoy ended before it was ready ({status}); its own messages above say why")]
+    Envoy { code: u8, status: ExitStatus },
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error(transparent)]
+    Run(#[from] RunError),
 }
 
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Failure { code: 1, message: message.into() }
+        Failure::Failed(message.into())
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure { code: 2, message: message.into() }
-    }
-
-    pub(crate) fn with_code(code: u8, message: impl Into<String>) -> Self {
-        Failure { code, message: message.into() }
+        Failure::Usage(message.into())
     }
 
     pub(crate) fn code(&self) -> ExitCode {
-        ExitCode::from(self.code)
-    }
-}
-
-/// Errors that no change of the command line cures: exit code 1.
-macro_rules! failures {
-    ($($error:ty),*) => {
-        $(impl From<$error> for Failure {
-            fn from(error: $error) -> Self {
-                Failure::new(error.to_string())
-            }
-        })*
-    };
-}
-
-failures!(AdminError, DemoError, InstallError, RenderError, RestartError, StartError, VersionError);
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        ExitCode::from(match self {
+            Failure::Usage(_) => 2,
+            Failure::Envoy { code, .. } => *code,
+            Failure::Failed(_) | Failure::Admin(_) | Failure::Run(_) => 1,
+        })
     }
 }

@@ -12,12 +12,13 @@ use tempfile::TempDir;
 
 use crate::args::Run;
 use crate::config::Config;
-use crate::explain::routes_file_error;
+use crate::explain::read_routes;
 use crate::failure::Failure;
 use crate::terminal::{note, print};
 
 mod demo;
 mod envoy;
+mod error;
 mod exec;
 mod install;
 mod limits;
@@ -31,13 +32,9 @@ mod supervise;
 mod tls;
 mod waiting;
 
-pub(crate) use demo::DemoError;
-pub(crate) use envoy::VersionError;
+pub(crate) use error::RunError;
 pub(crate) use exec::exec;
-pub(crate) use install::InstallError;
-pub(crate) use process::StartError;
-pub(crate) use render::{RenderError, shipped_filter_config};
-pub(crate) use restart::RestartError;
+pub(crate) use render::shipped_filter_config;
 pub(crate) use tls::check as check_tls;
 
 use limits::Limits;
@@ -104,8 +101,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     let secrets = folder.path().join("tls");
     let rendered = render(&args, &config, Some(&module), routes.as_deref(), Some(&secrets))?;
     let config_file = folder.path().join("envoy.json");
-    std::fs::write(&config_file, rendered.to_string())
-        .map_err(|e| Failure::new(format!("cannot write {}: {e}", config_file.display())))?;
+    std::fs::write(&config_file, rendered.to_string()).map_err(RunError::write(&config_file))?;
 
     let mut reload = None;
     if let Some(tls) = &config.tls {
@@ -150,7 +146,7 @@ fn render(
     module: Option<&Path>,
     routes: Option<&Path>,
     secrets: Option<&Path>,
-) -> Result<Value, RenderError> {
+) -> Result<Value, RunError> {
     Render {
         address: args.address,
         port: args.port,
@@ -187,7 +183,7 @@ fn check_source(args: &Run, configured: bool) -> Result<(), Failure> {
 
 /// The file's absolute path, if a gateway could load it as it is now.
 fn check_routes(path: &Path) -> Result<PathBuf, Failure> {
-    sandgate_watch::read_routes(path).map_err(|error| Failure::usage(routes_file_error(path, &error)))?;
+    read_routes(path)?;
     // Not the canonical path: a link that is swapped later must be followed then.
     std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

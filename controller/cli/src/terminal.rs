@@ -72,6 +72,11 @@ pub(crate) fn lesson(text: &str) -> StyledStr {
     styled.into()
 }
 
+/// A number and its word.
+pub(crate) fn several(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::lesson;

@@ -2,17 +2,17 @@
 //!
 //! The checks are those of `run`, which stops at the first mistake. Here all mistakes are reported.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::Value;
 
 use crate::args::Validate;
 use crate::config::Config;
-use crate::explain::routes_file_error;
+use crate::explain::read_routes;
 use crate::failure::Failure;
 use crate::run::{check_tls, shipped_filter_config};
-use crate::terminal::{complaint, note, print};
+use crate::terminal::{complaint, note, print, several};
 
 pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
     let mut mistakes = Vec::new();
@@ -36,15 +36,11 @@ pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
         }
     }
     if let Some(path) = routes {
-        match count(&path) {
-            Ok(count) => {
-                good.push(format!(
-                    "{}: ok, {count} route{}",
-                    path.display(),
-                    if count == 1 { "" } else { "s" }
-                ));
+        match read_routes(&path) {
+            Ok(routes) => {
+                good.push(format!("{}: ok, {}", path.display(), several(routes.len(), "route")));
             }
-            Err(mistake) => mistakes.push(mistake),
+            Err(failure) => mistakes.push(failure.to_string()),
         }
     }
     if mistakes.is_empty() {
@@ -54,14 +50,6 @@ pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
     for mistake in &mistakes {
         complaint(mistake);
     }
-    let count =
-        if mistakes.len() == 1 { "one mistake".to_owned() } else { format!("{} mistakes", mistakes.len()) };
+    let count = several(mistakes.len(), "mistake");
     Err(Failure::usage(format!("{count}; `sandgate run` would not start")))
-}
-
-/// How many routes a file has.
-fn count(path: &Path) -> Result<usize, String> {
-    sandgate_watch::read_routes(path)
-        .map(|routes| routes.len())
-        .map_err(|error| routes_file_error(path, &error))
 }

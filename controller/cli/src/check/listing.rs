@@ -13,9 +13,10 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::hints;
-use super::report::{Line, Report, several};
+use super::report::{Line, Report};
 use super::settings::Subject;
 use super::tally::{Counted, Tally};
+use crate::terminal::several;
 
 /// How often to look whether the lists are in.
 const POLL: Duration = Duration::from_millis(20);

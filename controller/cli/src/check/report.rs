@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::terminal::print;
+use crate::terminal::{print, several};
 
 /// The longest name of a step, and so where the texts begin.
 const NAME: usize = 15;
@@ -183,9 +183,4 @@ impl Report {
         let checks: Vec<Value> = checks.collect();
         json!({ "ok": !self.has_failed(), "checks": checks })
     }
-}
-
-/// A number and its word.
-pub(super) fn several(count: usize, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }

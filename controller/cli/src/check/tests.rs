@@ -7,11 +7,12 @@ use sandgate_watch::{Provider as _, Resource, Trouble};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::report::{Line, Report, several};
+use super::report::{Line, Report};
 use super::settings::{Subject, subject};
 use super::tally::{Counted, Tally};
 use super::{hints, title};
 use crate::args::Check;
+use crate::terminal::several;
 
 fn args() -> Check {
     Check {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Config;
+use super::{Config, Mistake};
 
 /// A file with more is told so many.
 const MOST: usize = 50;
@@ -20,7 +20,7 @@ impl Config {
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 let mut found = mistakes(&text, base);
-                found.sort_by_key(|mistake| place(mistake));
+                found.sort_by_key(|mistake| mistake.at);
                 found.into_iter().map(|mistake| format!("{name}:{mistake}")).collect()
             }
             Err(error) => vec![format!("{name}: cannot be read: {error}")],
@@ -28,7 +28,7 @@ impl Config {
     }
 }
 
-fn mistakes(text: &str, base: &Value) -> Vec<String> {
+fn mistakes(text: &str, base: &Value) -> Vec<Mistake> {
     let sections = match Config::sections(text) {
         Ok(sections) => sections,
         Err(mistake) => return vec![mistake],
@@ -41,17 +41,18 @@ fn mistakes(text: &str, base: &Value) -> Vec<String> {
         .collect()
 }
 
-fn in_section(text: &str, section: Map<String, Value>, base: &Value) -> Vec<String> {
+fn in_section(text: &str, section: Map<String, Value>, base: &Value) -> Vec<Mistake> {
     let mut left = Value::Object(section);
     let (mut found, mut removed) = (Vec::new(), Vec::<String>::new());
     while let Value::Object(sections) = &left
-        && let Err(failure) = Config::check(text, sections.clone(), base.clone())
+        && let Err(mistake) = Config::check(text, sections.clone(), base.clone())
         && found.len() < MOST
     {
-        let mistake = failure.to_string();
-        let key = key(&mistake).to_owned();
-        let holds = |removed: &String| matches!(removed.strip_prefix(&key), Some(rest) if rest.is_empty() || rest.starts_with(['.', '[']));
-        if removed.iter().any(holds) {
+        let key = mistake.key.clone();
+        let below = |removed: &String| {
+            removed.strip_prefix(&key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        if removed.iter().any(below) {
             break;
         }
         found.push(mistake);
@@ -63,37 +64,14 @@ fn in_section(text: &str, section: Map<String, Value>, base: &Value) -> Vec<Stri
     found
 }
 
-/// From `LINE:COLUMN: KEY: REASON`.
-fn key(mistake: &str) -> &str {
-    mistake.split(": ").nth(1).unwrap_or_default()
-}
-
-fn place(mistake: &str) -> (u64, u64) {
-    let mut numbers = mistake.splitn(3, ':').map(|part| part.trim().parse().unwrap_or_default());
-    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
-}
-
-/// Takes out what stands at a path such as `filter.dialects.kruise` or `gateway.providers[0].kind`.
+/// Takes out what stands at a path such as `filter.dialects.kruise` or `gateway.providers[0].kind`. An item of
+/// a list stays, so that those after it keep their numbers.
 fn remove(value: &mut Value, path: &str) -> bool {
-    let (first, rest) = match path.find(['.', '[']) {
-        Some(at) => (&path[..at], path[at..].trim_start_matches('.')),
-        None => (path, ""),
-    };
-    if let Some(index) = first.is_empty().then(|| path.strip_prefix('[')).flatten() {
-        let Some((index, rest)) = index.split_once(']') else { return false };
-        let item = index.parse::<usize>().ok().and_then(|index| value.get_mut(index));
-        let Some(item) = item else { return false };
-        return match rest.trim_start_matches('.') {
-            // In its place, so that those after it keep their numbers.
-            "" => false,
-            rest => remove(item, rest),
-        };
-    }
-    let Some(keys) = value.as_object_mut() else { return false };
-    match rest {
-        "" => keys.remove(first).is_some(),
-        rest => keys.get_mut(first).is_some_and(|below| remove(below, rest)),
-    }
+    let path = path.replace(['.', '['], "/").replace(']', "");
+    let (above, key) = path.rsplit_once('/').unwrap_or(("", &path));
+    let above = if above.is_empty() { above.to_owned() } else { format!("/{above}") };
+    let keys = value.pointer_mut(&above).and_then(Value::as_object_mut);
+    keys.is_some_and(|keys| keys.remove(key).is_some())
 }
 
 #[cfg(test)]
@@ -104,7 +82,9 @@ mod tests {
 
     fn found(text: &str) -> Vec<String> {
         let places = mistakes(text, &json!({})).into_iter();
-        places.map(|mistake| mistake.splitn(3, ": ").take(2).collect::<Vec<_>>().join(": ")).collect()
+        places
+            .map(|mistake| mistake.to_string().splitn(3, ": ").take(2).collect::<Vec<_>>().join(": "))
+            .collect()
     }
 
     #[test]

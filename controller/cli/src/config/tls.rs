@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use sandgate_config::{ConfigError, given, objects};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -58,6 +59,7 @@ struct RawTls {
     /// The certificates. A client is shown the first one that has the name it asks for (SNI), and the first of the list if
     /// none has it.
     #[schemars(length(min = 1, max = MAX_CERTIFICATES))]
+    #[serde(deserialize_with = "objects")]
     certificates: Vec<RawCertificate>,
     /// The authorities of clients' certificates, PEM. With it a client without a certificate of theirs is refused in the
     /// handshake.
@@ -88,39 +90,27 @@ struct RawCertificate {
 }
 
 impl Tls {
-    /// Reads the section. The error is the key below `tls`, empty for the section itself, and a reason.
-    pub(crate) fn parse(section: &Value) -> Result<Self, (String, String)> {
-        // A derived struct would also take an array of its fields in order, which nobody means.
-        if !section.is_object() {
-            return Err((String::new(), "expected a mapping".to_owned()));
-        }
-        let mut entries = section["certificates"].as_array().into_iter().flatten();
-        if let Some(index) = entries.position(|entry| !entry.is_object()) {
-            return Err((format!("certificates[{index}]"), "expected a mapping".to_owned()));
-        }
-        let raw: RawTls = serde_path_to_error::deserialize(section).map_err(|error| {
-            let path = error.path().to_string();
-            (if path == "." { String::new() } else { path }, error.into_inner().to_string())
-        })?;
-        Self::check(raw)
+    /// Reads the section.
+    pub(crate) fn parse(section: &Value) -> Result<Self, ConfigError> {
+        Self::check(sandgate_config::parse(section.to_string().as_bytes())?)
     }
 
-    fn check(raw: RawTls) -> Result<Self, (String, String)> {
+    fn check(raw: RawTls) -> Result<Self, ConfigError> {
         let count = raw.certificates.len();
         if !(1..=MAX_CERTIFICATES).contains(&count) {
             let reason = format!("expected 1 to {MAX_CERTIFICATES} certificates, found {count}");
-            return Err(("certificates".to_owned(), reason));
+            return Err(ConfigError::new("certificates", reason));
         }
         let mut certificates = Vec::new();
         for (index, raw) in raw.certificates.into_iter().enumerate() {
             let key = |name: &str| format!("certificates[{index}].{name}");
             if raw.domains.len() > MAX_DOMAINS {
                 let reason = format!("expected at most {MAX_DOMAINS} names, found {}", raw.domains.len());
-                return Err((key("domains"), reason));
+                return Err(ConfigError::new(key("domains"), reason));
             }
             if let Some(wrong) = raw.domains.iter().position(|domain| !is_domain(domain)) {
                 let reason = "expected a name such as gateway.example.com or *.sandboxes.example.com";
-                return Err((format!("{}[{wrong}]", key("domains")), reason.to_owned()));
+                return Err(ConfigError::new(format!("{}[{wrong}]", key("domains")), reason));
             }
             certificates.push(Certificate {
                 certificate: file(&key("certificate"), &raw.certificate)?,
@@ -139,12 +129,12 @@ impl Tls {
     }
 }
 
-fn file(key: &str, path: &str) -> Result<PathBuf, (String, String)> {
+fn file(key: &str, path: &str) -> Result<PathBuf, ConfigError> {
     if path.is_empty() {
-        return Err((key.to_owned(), "expected the path of a file, found an empty text".to_owned()));
+        return Err(ConfigError::new(key, "expected the path of a file, found an empty text"));
     }
     // Not the canonical path: a link that is swapped later must be followed then.
-    std::path::absolute(path).map_err(|error| (key.to_owned(), format!("{path}: {error}")))
+    std::path::absolute(path).map_err(|error| ConfigError::new(key, format!("{path}: {error}")))
 }
 
 fn is_domain(text: &str) -> bool {
@@ -153,11 +143,6 @@ fn is_domain(text: &str) -> bool {
         (1..=63).contains(&label.len()) && inner && !label.starts_with('-') && !label.ends_with('-')
     };
     text.len() <= MAX_DOMAIN && text.strip_prefix("*.").unwrap_or(text).split('.').all(is_label)
-}
-
-/// A key that is there has a value: `null` is none.
-fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(input: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(input).map(Some)
 }
 
 impl<'de> Deserialize<'de> for Version {

@@ -1,16 +1,19 @@
 //! A URL and headers of the command line, as the filter would see them.
 
+use hyper::header::HeaderName;
+
 use super::Header;
+use crate::failure::Failure;
 
 /// The headers of the request, pseudo headers first. What cannot be sent is an error.
-pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<Header>, String> {
+pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<Header>, Failure> {
     if url.bytes().any(|b| b.is_ascii_control() || b == b' ') {
-        return Err("a URL has no spaces or control characters: encode them (%20)".to_owned());
+        return Err(Failure::usage("a URL has no spaces or control characters: encode them (%20)"));
     }
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme @ ("http" | "https" | "ws" | "wss"), rest)) => (Some(scheme), rest),
         Some((scheme, _)) if !scheme.contains(['/', '?']) => {
-            return Err(format!("expected http or https, found the scheme {scheme}"));
+            return Err(Failure::usage(format!("expected http or https, found the scheme {scheme}")));
         }
         _ => (None, url),
     };
@@ -19,29 +22,28 @@ pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<H
     // User and password of a URL are sent as a header, never as part of the host.
     let host = host.rsplit('@').next().unwrap_or_default();
     if scheme.is_some() && host.is_empty() {
-        return Err("expected a host after ://".to_owned());
+        return Err(Failure::usage("expected a host after ://"));
     }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
 
     let mut authority = host.to_owned();
     let mut headers = Vec::new();
     for header in given {
-        let (name, value) = header
-            .split_once(':')
-            .ok_or_else(|| format!("a header is written as 'Name: value', found {:?}", shown(header)))?;
-        let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-        if name.is_empty()
-            || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
-        {
-            return Err(format!("{:?} is no name of a header", shown(&name)));
-        }
+        let Some((name, value)) = header.split_once(':') else {
+            let found = shown(header);
+            return Err(Failure::usage(format!("a header is written as 'Name: value', found {found:?}")));
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let Ok(name) = name.parse::<HeaderName>() else {
+            return Err(Failure::usage(format!("{:?} is no name of a header", shown(name))));
+        };
         if value.chars().any(char::is_control) {
-            return Err(format!("the header {name} has a control character"));
+            return Err(Failure::usage(format!("the header {name} has a control character")));
         }
         if name == "host" {
             value.clone_into(&mut authority);
         } else {
-            headers.push((name, value.as_bytes().to_vec()));
+            headers.push((name.as_str().to_owned(), value.as_bytes().to_vec()));
         }
     }
     let mut all: Vec<Header> = vec![

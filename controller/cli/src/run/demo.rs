@@ -3,13 +3,14 @@
 
 use std::fmt::Write as _;
 use std::future::IntoFuture;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use axum::Router;
 use axum::extract::Request;
 use tokio::net::TcpListener;
+
+use super::RunError;
 
 pub(super) struct Demo {
     pub(super) routes_file: PathBuf,
@@ -26,17 +27,8 @@ pub(super) struct Sandbox {
 /// A port people expect, if it is free.
 const USUAL_PORT: u16 = 8080;
 
-/// Why there are no demo sandboxes. A retry does not help.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DemoError {
-    #[error("cannot start the demo sandbox {name}: {source}")]
-    Listen { name: &'static str, source: io::Error },
-    #[error("cannot write {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-}
-
 /// Starts the servers, which run as long as the runtime, and writes a routes file that knows them.
-pub(super) async fn start(folder: &Path) -> Result<Demo, DemoError> {
+pub(super) async fn start(folder: &Path) -> Result<Demo, RunError> {
     let sandboxes = [
         serve("demo-a", Ipv4Addr::new(127, 0, 77, 1)).await?,
         serve("demo-b", Ipv4Addr::new(127, 0, 77, 2)).await?,
@@ -47,12 +39,11 @@ pub(super) async fn start(folder: &Path) -> Result<Demo, DemoError> {
     }
     text.push_str("  - { name: demo-paused, state: paused, owner: demo }\n");
     let routes_file = folder.join("routes.yaml");
-    std::fs::write(&routes_file, text)
-        .map_err(|source| DemoError::Write { path: routes_file.clone(), source })?;
+    std::fs::write(&routes_file, text).map_err(RunError::write(&routes_file))?;
     Ok(Demo { routes_file, sandboxes })
 }
 
-async fn serve(name: &'static str, ip: Ipv4Addr) -> Result<Sandbox, DemoError> {
+async fn serve(name: &'static str, ip: Ipv4Addr) -> Result<Sandbox, RunError> {
     // Not every system has all of 127.0.0.0/8 as its own.
     let mut listener = TcpListener::bind((ip, USUAL_PORT)).await;
     for address in [ip, Ipv4Addr::LOCALHOST] {
@@ -60,7 +51,7 @@ async fn serve(name: &'static str, ip: Ipv4Addr) -> Result<Sandbox, DemoError> {
             listener = TcpListener::bind((address, 0)).await;
         }
     }
-    let listen = |source| DemoError::Listen { name, source };
+    let listen = |source| RunError::Demo { name, source };
     let listener = listener.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let app = Router::new().fallback(move |request: Request| async move {

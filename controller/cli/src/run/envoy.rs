@@ -2,13 +2,12 @@
 //! be.
 
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
 
-use super::install;
+use super::{RunError, install};
 use crate::failure::Failure;
 use crate::terminal::note;
 
@@ -61,21 +60,12 @@ pub(super) fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// Why a program does not tell its version. A retry does not help.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum VersionError {
-    #[error("cannot start {}: {source}", .program.display())]
-    Start { program: PathBuf, source: io::Error },
-    #[error("{} does not look like Envoy: it does not tell its version", .0.display())]
-    NotEnvoy(PathBuf),
-}
-
 /// Asks the program for its version.
-pub(super) async fn version(envoy: &Path) -> Result<String, VersionError> {
+pub(super) async fn version(envoy: &Path) -> Result<String, RunError> {
     let output = Command::new(envoy).arg("--version").kill_on_drop(true).output().await;
-    let output = output.map_err(|source| VersionError::Start { program: envoy.to_owned(), source })?;
+    let output = output.map_err(RunError::start(envoy))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    parse_version(&text).ok_or_else(|| VersionError::NotEnvoy(envoy.to_owned()))
+    parse_version(&text).ok_or_else(|| RunError::NotEnvoy(envoy.to_owned()))
 }
 
 /// From `envoy  version: COMMIT/1.40.0/Clean/RELEASE/BoringSSL`.

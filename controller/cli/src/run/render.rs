@@ -2,15 +2,14 @@
 //!
 //! The file is compiled in, so this program and the published config cannot drift apart.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use super::limits::Limits;
-use super::metrics;
 use super::tls::Door;
+use super::{RunError, metrics};
 
 #[cfg(test)]
 mod tests;
@@ -57,28 +56,6 @@ pub(super) struct Render<'a> {
     pub(super) tls: Option<Door<'a>>,
 }
 
-/// Why there is no config for Envoy. A retry helps only after [`RenderError::Write`].
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RenderError {
-    /// A bug: the program and the config that is compiled into it disagree.
-    #[error("the shipped Envoy config has no {what} at {pointer}")]
-    Missing { what: &'static str, pointer: String },
-    #[error("the path {} is not UTF-8, and Envoy's config is", .0.display())]
-    NotUtf8(PathBuf),
-    #[error("cannot write {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-}
-
-impl RenderError {
-    pub(super) fn missing(what: &'static str, pointer: &str) -> Self {
-        RenderError::Missing { what, pointer: pointer.to_owned() }
-    }
-
-    pub(super) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| RenderError::Write { path: path.to_owned(), source }
-    }
-}
-
 fn shipped() -> Value {
     serde_saphyr::from_str(GATEWAY).expect("a test reads the shipped config")
 }
@@ -89,14 +66,14 @@ pub(crate) fn shipped_filter_config() -> Value {
 }
 
 impl Render<'_> {
-    pub(super) fn render(&self) -> Result<Value, RenderError> {
+    pub(super) fn render(&self) -> Result<Value, RunError> {
         let mut config = shipped();
         let mut set = |pointer: &str, value: Value| match config.pointer_mut(pointer) {
             Some(place) => {
                 *place = value;
                 Ok(())
             }
-            None => Err(RenderError::missing("value", pointer)),
+            None => Err(RunError::missing("value", pointer)),
         };
         set("/admin/address/socket_address/port_value", self.admin_port.into())?;
         let listener = "/static_resources/listeners/0/address/socket_address";
@@ -162,7 +139,7 @@ impl Render<'_> {
 
     /// Every cluster has as many connections as it may. One of Sandgate's gets the module's path and the keys
     /// of the `cluster` section.
-    fn set_cluster(&self, cluster: &mut Value) -> Result<(), RenderError> {
+    fn set_cluster(&self, cluster: &mut Value) -> Result<(), RunError> {
         let connections = self.limits.connections;
         let most = if cluster["name"] == SHARED { connections.shared } else { connections.sandboxes };
         add(cluster, THRESHOLDS, "max_connections", most.into())?;
@@ -179,9 +156,9 @@ impl Render<'_> {
 
 /// Puts Envoy's own cluster type in the place of Sandgate's. Nothing checks whose an address is then, so
 /// nothing is retried.
-fn use_original_dst(config: &mut Value) -> Result<(), RenderError> {
+fn use_original_dst(config: &mut Value) -> Result<(), RunError> {
     let mut other: Value = serde_saphyr::from_str(ORIGINAL_DST).expect("a test reads the shipped clusters");
-    let clusters = config.pointer_mut(CLUSTERS).ok_or_else(|| RenderError::missing("list", CLUSTERS))?;
+    let clusters = config.pointer_mut(CLUSTERS).ok_or_else(|| RunError::missing("list", CLUSTERS))?;
     *clusters = other["clusters"].take();
     let routes = config
         .pointer_mut(&format!("{HCM}/route_config/virtual_hosts/0/routes"))
@@ -194,15 +171,14 @@ fn use_original_dst(config: &mut Value) -> Result<(), RenderError> {
     Ok(())
 }
 
-pub(super) fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), RenderError> {
+pub(super) fn add(config: &mut Value, pointer: &str, key: &str, value: Value) -> Result<(), RunError> {
     let object = config.pointer_mut(pointer).and_then(Value::as_object_mut);
-    object.ok_or_else(|| RenderError::missing("mapping", pointer))?.insert(key.to_owned(), value);
+    object.ok_or_else(|| RunError::missing("mapping", pointer))?.insert(key.to_owned(), value);
     Ok(())
 }
 
-fn text(path: &Path) -> Result<Value, RenderError> {
-    let text = path.to_str().ok_or_else(|| RenderError::NotUtf8(path.to_owned()))?;
-    Ok(text.into())
+pub(super) fn text(path: &Path) -> Result<Value, RunError> {
+    path.to_str().map(Value::from).ok_or_else(|| RunError::NotUtf8(path.to_owned()))
 }
 
 fn access_log() -> Value {

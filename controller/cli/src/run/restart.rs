@@ -6,43 +6,14 @@
 //! that are found now. A config that is refused, by that program or by Envoy, changes nothing.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
-use super::process::{Epoch, Launch, StartError};
+use super::RunError;
+use super::process::{Epoch, Launch};
 use super::tls::{Reload, SECRETS};
-
-/// Why Envoy is not replaced. The one that serves goes on; a retry helps once what the message names has
-/// changed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum RestartError {
-    #[error("cannot find this program: {0}")]
-    OwnProgram(io::Error),
-    #[error("cannot start {}: {source}", .program.display())]
-    Run { program: PathBuf, source: io::Error },
-    #[error("cannot write {}: {source}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-    #[error("{} does not say its hot restart version", .0.display())]
-    NoVersion(PathBuf),
-    #[error(
-        "{} speaks another hot restart protocol ({found}) than the Envoy that runs ({running}): end this gateway and \
-         start it anew",
-        .program.display()
-    )]
-    OtherVersion { program: PathBuf, found: String, running: String },
-    #[error("Envoy has not said the name of its shared memory")]
-    NoBaseId,
-    #[error("{0}")]
-    Secrets(String),
-    /// The last lines that the program wrote.
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    Start(#[from] StartError),
-}
 
 /// What Envoys that take over from each other have in common.
 pub(super) struct Restarts {
@@ -60,12 +31,8 @@ pub(super) struct Restarts {
 
 impl Restarts {
     /// Envoys that keep their files in `folder`. The first one is `envoy`.
-    pub(super) async fn new(
-        folder: &Path,
-        envoy: &Path,
-        reload: Option<Reload>,
-    ) -> Result<Self, RestartError> {
-        let program = std::env::current_exe().map_err(RestartError::OwnProgram)?;
+    pub(super) async fn new(folder: &Path, envoy: &Path, reload: Option<Reload>) -> Result<Self, RunError> {
+        let program = std::env::current_exe().map_err(RunError::OwnProgram)?;
         let version = hot_restart_version(envoy).await?;
         // The first is the program, the second `run`.
         let arguments = std::env::args_os().skip(2).collect();
@@ -89,10 +56,10 @@ impl Restarts {
     }
 
     /// How to start the next one. `last` says how the one that serves was started.
-    pub(super) async fn next(&mut self, last: &Launch) -> Result<Launch, RestartError> {
+    pub(super) async fn next(&mut self, last: &Launch) -> Result<Launch, RunError> {
         let version = hot_restart_version(&last.program).await?;
         if version != self.version {
-            return Err(RestartError::OtherVersion {
+            return Err(RunError::OtherVersion {
                 program: last.program.clone(),
                 found: version,
                 running: self.version.clone(),
@@ -104,11 +71,10 @@ impl Restarts {
         let secrets = self.folder.join(format!("tls-{number}"));
         // It fails if there is none.
         let _ = std::fs::remove_dir_all(&secrets);
-        std::fs::write(&config, self.render(&secrets).await?)
-            .map_err(|source| RestartError::Write { path: config.clone(), source })?;
-        self.next_reload = Reload::resume(&secrets).map_err(RestartError::Secrets)?;
+        std::fs::write(&config, self.render(&secrets).await?).map_err(RunError::write(&config))?;
+        self.next_reload = Reload::resume(&secrets)?;
         let base_id = std::fs::read_to_string(self.base_id_file()).unwrap_or_default();
-        let base_id = base_id.trim().parse().map_err(|_| RestartError::NoBaseId)?;
+        let base_id = base_id.trim().parse().map_err(|_| RunError::NoBaseId)?;
         let launch = Launch {
             config,
             admin_address: self.folder.join(format!("admin-{number}")),
@@ -129,19 +95,15 @@ impl Restarts {
     }
 
     /// The next config. The files of its secrets are written into this folder.
-    async fn render(&self, secrets: &Path) -> Result<Vec<u8>, RestartError> {
+    async fn render(&self, secrets: &Path) -> Result<Vec<u8>, RunError> {
         let mut command = Command::new(&self.program);
         command.args(["run", "--print-config"]).args(&self.arguments).env(SECRETS, secrets);
         let output = finish(command, &self.program).await?;
-        if output.status.success() {
-            Ok(output.stdout)
-        } else {
-            Err(RestartError::Refused(last_lines(&output)))
-        }
+        if output.status.success() { Ok(output.stdout) } else { Err(RunError::Refused(last_lines(&output))) }
     }
 }
 
-async fn hot_restart_version(envoy: &Path) -> Result<String, RestartError> {
+async fn hot_restart_version(envoy: &Path) -> Result<String, RunError> {
     let mut command = Command::new(envoy);
     command.arg("--hot-restart-version");
     let output = finish(command, envoy).await?;
@@ -151,22 +113,22 @@ async fn hot_restart_version(envoy: &Path) -> Result<String, RestartError> {
     if output.status.success() && !version.is_empty() {
         Ok(version)
     } else {
-        Err(RestartError::NoVersion(envoy.to_owned()))
+        Err(RunError::NoVersion(envoy.to_owned()))
     }
 }
 
 /// Has Envoy read the config, and the module it names, in a process that serves nothing.
-async fn validate(launch: &Launch) -> Result<(), RestartError> {
+async fn validate(launch: &Launch) -> Result<(), RunError> {
     let mut command = Command::new(&launch.program);
     command.args(["--mode", "validate", "--disable-hot-restart", "--config-path"]).arg(&launch.config);
     command.args(launch.verbosity()).args(&launch.extra);
     let output = finish(command, &launch.program).await?;
-    if output.status.success() { Ok(()) } else { Err(RestartError::Refused(last_lines(&output))) }
+    if output.status.success() { Ok(()) } else { Err(RunError::Refused(last_lines(&output))) }
 }
 
-async fn finish(mut command: Command, program: &Path) -> Result<Output, RestartError> {
+async fn finish(mut command: Command, program: &Path) -> Result<Output, RunError> {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
-    output.map_err(|source| RestartError::Run { program: program.to_owned(), source })
+    output.map_err(RunError::start(program))
 }
 
 /// The last lines that a failed program wrote to standard error.

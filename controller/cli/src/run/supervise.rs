@@ -23,8 +23,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::process::{Launch, Process, Ready, StartError, exit_code, exit_number};
-use super::restart::{RestartError, Restarts};
+use super::RunError;
+use super::process::{Launch, Process, Ready, exit_code, exit_number};
+use super::restart::Restarts;
 use super::signals::{Asked, Orphans, Signals};
 use super::waiting::Waiting;
 use crate::failure::Failure;
@@ -71,9 +72,9 @@ enum Next {
 
 impl Supervisor {
     /// Starts Envoy. It can be replaced if there are `restarts`.
-    pub(super) fn start(launch: Launch, restarts: Option<Restarts>) -> Result<Self, StartError> {
-        let signals = Signals::new().map_err(StartError::Signals)?;
-        let orphans = Orphans::new().map_err(StartError::Signals)?;
+    pub(super) fn start(launch: Launch, restarts: Option<Restarts>) -> Result<Self, RunError> {
+        let signals = Signals::new().map_err(RunError::Signals)?;
+        let orphans = Orphans::new().map_err(RunError::Signals)?;
         let serving = Process::start(&launch)?;
         Ok(Self {
             launch,
@@ -93,9 +94,7 @@ impl Supervisor {
         loop {
             match self.event(STEP).await {
                 Event::Ended(status) => {
-                    let message =
-                        format!("Envoy ended before it was ready ({status}); its own messages above say why");
-                    return Err(Failure::with_code(exit_number(status).max(1), message));
+                    return Err(Failure::Envoy { code: exit_number(status).max(1), status });
                 }
                 Event::Asked(Asked::End) => {
                     // It may serve since it was last asked.
@@ -160,7 +159,7 @@ impl Supervisor {
             return;
         }
         let started = match restarts.next(&self.launch).await {
-            Ok(launch) => Process::start(&launch).map_err(RestartError::from),
+            Ok(launch) => Process::start(&launch),
             Err(error) => Err(error),
         };
         match started {

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 use sandgate_peering::pem;
 use serde_json::{Value, json};
 
-use super::render::{RenderError, add};
+use super::RunError;
+use super::render::{add, text};
 use crate::config::{Certificate, Config, Tls, Version};
 use crate::failure::Failure;
 
@@ -84,7 +85,7 @@ pub(super) struct Door<'a> {
 impl Door<'_> {
     /// Puts TLS under the listener's filters. These stay as they are: a connection is counted against its
     /// address before its handshake begins.
-    pub(super) fn put(&self, config: &mut Value) -> Result<(), RenderError> {
+    pub(super) fn put(&self, config: &mut Value) -> Result<(), RunError> {
         let socket = json!({
             "name": "envoy.transport_sockets.tls",
             "typed_config": {
@@ -99,7 +100,7 @@ impl Door<'_> {
         add(config, "", "node", json!({ "id": "sandgate", "cluster": "sandgate" }))
     }
 
-    fn context(&self) -> Result<Value, RenderError> {
+    fn context(&self) -> Result<Value, RunError> {
         let oldest = match self.tls.min_version {
             Version::V1_2 => "TLSv1_2",
             Version::V1_3 => "TLSv1_3",
@@ -109,21 +110,20 @@ impl Door<'_> {
             "tls_params": { "tls_minimum_protocol_version": oldest },
         });
         let Some(folder) = self.secrets else {
-            let pairs: Result<Vec<Value>, RenderError> =
-                self.tls.certificates.iter().map(certificate).collect();
+            let pairs: Result<Vec<Value>, RunError> = self.tls.certificates.iter().map(certificate).collect();
             context["tls_certificates"] = pairs?.into();
             if let Some(file) = &self.tls.client_ca {
                 context["validation_context"] = json!({ "trusted_ca": { "filename": text(file)? } });
             }
             return Ok(context);
         };
-        let by_sds = |name: &str| -> Result<Value, RenderError> {
+        let by_sds = |name: &str| -> Result<Value, RunError> {
             let file = secret_file(folder, name);
             let source =
                 json!({ "path_config_source": { "path": text(&file)? }, "resource_api_version": "V3" });
             Ok(json!({ "name": name, "sds_config": source }))
         };
-        let pairs: Result<Vec<Value>, RenderError> =
+        let pairs: Result<Vec<Value>, RunError> =
             (0..self.tls.certificates.len()).map(|index| by_sds(&name(index))).collect();
         context["tls_certificate_sds_secret_configs"] = pairs?.into();
         if self.tls.client_ca.is_some() {
@@ -148,7 +148,7 @@ fn bell(folder: &Path, name: &str) -> PathBuf {
     folder.join(name)
 }
 
-fn certificate(files: &Certificate) -> Result<Value, RenderError> {
+fn certificate(files: &Certificate) -> Result<Value, RunError> {
     Ok(json!({
         "certificate_chain": { "filename": text(&files.certificate)? },
         "private_key": { "filename": text(&files.key)? },
@@ -156,15 +156,15 @@ fn certificate(files: &Certificate) -> Result<Value, RenderError> {
 }
 
 /// Writes the secrets' files for Envoy. They name the PEM files; no key is copied.
-pub(super) fn write_secrets(folder: &Path, tls: &Tls) -> Result<(), RenderError> {
-    let write = |name: &str, key: &str, mut secret: Value| -> Result<(), RenderError> {
+pub(super) fn write_secrets(folder: &Path, tls: &Tls) -> Result<(), RunError> {
+    let write = |name: &str, key: &str, mut secret: Value| -> Result<(), RunError> {
         let bell = bell(folder, name);
         secret["watched_directory"] = json!({ "path": text(&bell)? });
         let secret = json!({ "@type": SECRET, "name": name, key: secret });
         let file = secret_file(folder, name);
         let wrote = fs::create_dir_all(&bell)
             .and_then(|()| fs::write(&file, json!({ "resources": [secret] }).to_string()));
-        wrote.map_err(RenderError::write(&file))
+        wrote.map_err(RunError::write(&file))
     };
     for (index, files) in tls.certificates.iter().enumerate() {
         write(&name(index), "tls_certificate", certificate(files)?)?;
@@ -174,9 +174,5 @@ pub(super) fn write_secrets(folder: &Path, tls: &Tls) -> Result<(), RenderError>
     }
     let file = folder.join(SECTION);
     let section = serde_json::to_string(tls).map_err(io::Error::from);
-    section.and_then(|section| fs::write(&file, section)).map_err(RenderError::write(&file))
-}
-
-fn text(path: &Path) -> Result<&str, RenderError> {
-    path.to_str().ok_or_else(|| RenderError::NotUtf8(path.to_owned()))
+    section.and_then(|section| fs::write(&file, section)).map_err(RunError::write(&file))
 }

@@ -28,9 +28,9 @@ fn good() -> Vec<Value> {
 /// A section that is refused, and the key that is to blame.
 fn bad() -> Vec<(Value, &'static str)> {
     let mut all = vec![
-        (json!({}), ""),
-        (json!([]), ""),
-        (json!(true), ""),
+        (json!({}), "top level"),
+        (json!([]), "top level"),
+        (json!(true), "top level"),
         (json!({ "certificates": [] }), "certificates"),
         (json!({ "certificates": {} }), "certificates"),
         (json!({ "certificates": [{ "certificate": "/a.pem" }] }), "certificates[0]"),
@@ -68,13 +68,13 @@ fn bad() -> Vec<(Value, &'static str)> {
 fn schema_and_parser_judge_alike() {
     let schema = jsonschema::validator_for(&Tls::schema()).expect("the schema is a schema");
     for section in good() {
-        let tls = Tls::parse(&section).unwrap_or_else(|(key, reason)| panic!("{section}: {key}: {reason}"));
-        assert_eq!(Tls::parse(&json!(tls)), Ok(tls), "what is written is read");
+        let tls = Tls::parse(&section).unwrap_or_else(|error| panic!("{section}: {error}"));
+        assert_eq!(Tls::parse(&json!(tls)).ok(), Some(tls), "what is written is read");
         assert!(schema.is_valid(&section), "{section}");
     }
     for (section, key) in bad() {
-        let (found, reason) = Tls::parse(&section).expect_err("a bad section");
-        assert_eq!(found, key, "{section}: {reason}");
+        let error = Tls::parse(&section).expect_err("a bad section");
+        assert_eq!(error.key, key, "{section}: {error}");
         assert!(!schema.is_valid(&section), "{section}");
     }
 }

@@ -13,8 +13,10 @@ use webpki::{EndEntityCert, KeyUsage};
 
 use crate::config::Certificate;
 
-/// What is wrong with a pair, and which key of its entry is to blame.
-#[derive(Debug, PartialEq, Eq)]
+/// What is wrong with a file of the section, and which key names the file. A retry helps once the file has
+/// changed.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
 pub(super) struct Wrong {
     pub(super) key: &'static str,
     pub(super) reason: String,

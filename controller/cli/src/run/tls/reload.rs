@@ -1,6 +1,5 @@
 //! Polls the PEM files while Envoy runs, and makes Envoy read them when they have changed and are good.
 
-use std::fmt::Display;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,8 +9,10 @@ use sandgate_peering::pem;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::files::Wrong;
 use super::{CLIENT_CA, SECTION, bell, files, name};
 use crate::config::Tls;
+use crate::run::RunError;
 use crate::terminal::note;
 
 /// How often the files are checked.
@@ -19,8 +20,8 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Device, inode, length, times of change: of each file, as far as it is there.
 type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
-/// Reads the files of a secret. Both results are lines for the operator.
-type Check = Box<dyn Fn() -> Result<String, String> + Send>;
+/// Reads the files of a secret. The result is a line for the operator.
+type Check = Box<dyn Fn() -> Result<String, Wrong> + Send>;
 
 /// Checks the files until it is dropped.
 pub(in crate::run) struct Reload(JoinHandle<()>);
@@ -43,16 +44,16 @@ impl Reload {
     }
 
     /// The same, of secrets that another process has written into this folder. `None` if it has written none.
-    pub(in crate::run) fn resume(folder: &Path) -> Result<Option<Self>, String> {
-        let file = folder.join(SECTION);
-        if !file.exists() {
+    pub(in crate::run) fn resume(folder: &Path) -> Result<Option<Self>, RunError> {
+        let path = folder.join(SECTION);
+        if !path.exists() {
             return Ok(None);
         }
-        let wrong = |error: &dyn Display| format!("{}: {error}", file.display());
-        let text = fs::read(&file).map_err(|error| wrong(&error))?;
-        let section = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
-        let tls = Tls::parse(&section).map_err(|(key, reason)| wrong(&format!("{key}: {reason}")))?;
-        Ok(Some(Self::start(&tls, folder)))
+        let read = || Ok(Tls::parse(&serde_json::from_slice(&fs::read(&path)?)?)?);
+        match read() {
+            Ok(tls) => Ok(Some(Self::start(&tls, folder))),
+            Err(source) => Err(RunError::Section { path, source }),
+        }
     }
 }
 
@@ -67,7 +68,7 @@ pub(super) fn secrets(tls: &Tls, folder: &Path) -> Vec<Secret> {
         let files = vec![pair.certificate.clone(), pair.key.clone()];
         let pair = pair.clone();
         let check = move || {
-            let pair = files::pair(&pair).map_err(|wrong| wrong.reason)?;
+            let pair = files::pair(&pair)?;
             let warning = pair.out_of_date().map(|word| format!("; warning: {word}")).unwrap_or_default();
             Ok(format!("loaded again: {}{warning}", pair.shown()))
         };
@@ -76,7 +77,8 @@ pub(super) fn secrets(tls: &Tls, folder: &Path) -> Vec<Secret> {
     let authorities = tls.client_ca.iter().map(|file| {
         let path = file.clone();
         let check = move || {
-            let count = pem::authorities(&path).map_err(|error| error.to_string())?.len();
+            let read = pem::authorities(&path);
+            let count = read.map_err(|error| Wrong { key: CLIENT_CA, reason: error.to_string() })?.len();
             Ok(format!("loaded again: {}: the authorities of clients, {count}", path.display()))
         };
         Secret::new(vec![file.clone()], bell(folder, CLIENT_CA), Box::new(check))
@@ -92,7 +94,7 @@ pub(super) struct Secret {
     seen: Signature,
     /// What was wrong at the last look. Files that are replaced one after the other are wrong in between, so
     /// only what is still wrong at the next look is told.
-    doubt: Option<String>,
+    doubt: Option<Wrong>,
 }
 
 impl Secret {
@@ -106,8 +108,8 @@ impl Secret {
         // Taken before the files are read, so that the next poll sees a change in between.
         let now = signature(&self.files);
         if now == self.seen {
-            let reason = self.doubt.take()?;
-            return Some(format!("warning: the last good certificate stays, because of {reason}"));
+            let wrong = self.doubt.take()?;
+            return Some(format!("warning: the last good certificate stays, because of {wrong}"));
         }
         match (self.check)() {
             Ok(word) => {
@@ -119,8 +121,8 @@ impl Secret {
                 self.seen = now;
                 Some(word)
             }
-            Err(reason) => {
-                self.doubt = Some(reason);
+            Err(wrong) => {
+                self.doubt = Some(wrong);
                 self.seen = now;
                 None
             }
