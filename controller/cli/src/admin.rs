@@ -80,11 +80,8 @@ impl Admin {
             let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(Cause::Body)?;
             Ok(Answer { status, body: body.to_bytes().to_vec() })
         };
-        match tokio::time::timeout(TIMEOUT, exchange).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Cause::Timeout),
-        }
-        .map_err(|cause| AdminError { url, cause })
+        let answer = tokio::time::timeout(TIMEOUT, exchange).await.unwrap_or(Err(Cause::Timeout));
+        answer.map_err(|cause| AdminError { url, cause })
     }
 }
 

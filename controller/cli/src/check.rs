@@ -164,12 +164,9 @@ async fn right(
         }
         Ok(right) => {
             let because = if right.reason.is_empty() { String::new() } else { format!(": {}", right.reason) };
-            report.add(Line::fail(name, format!("missing {place}{because}")).hint(hints::right(
-                watched.provider.name(),
-                watched.provider.resource(),
-                namespace,
-                user,
-            )));
+            let provider = &watched.provider;
+            let hint = hints::right(provider.name(), provider.resource(), namespace, user);
+            report.add(Line::fail(name, format!("missing {place}{because}")).hint(hint));
             false
         }
         Err(error) => {
@@ -203,17 +200,9 @@ async fn list(subject: &Subject, found: Found, user: &str, timeout: Duration, re
 fn title(watched: &Watched) -> String {
     let resource = watched.provider.resource();
     let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
-    let mut title = format!("{}: {}{group}/{}", watched.provider.name(), resource.plural, resource.version);
-    match &*watched.namespaces {
-        [] => title.push_str(" in all namespaces"),
-        names => {
-            title.push_str(" in ");
-            title.push_str(&names.join(", "));
-        }
-    }
-    if !watched.label_selector.is_empty() {
-        title.push_str(", with labels ");
-        title.push_str(&watched.label_selector);
-    }
-    title
+    let names = &watched.namespaces;
+    let place = if names.is_empty() { "all namespaces".to_owned() } else { names.join(", ") };
+    let selector = &watched.label_selector;
+    let labels = if selector.is_empty() { String::new() } else { format!(", with labels {selector}") };
+    format!("{}: {}{group}/{} in {place}{labels}", watched.provider.name(), resource.plural, resource.version)
 }

@@ -10,7 +10,7 @@ use sandgate_request::FilterConfig;
 use sandgate_watch::Settings;
 use serde_json::{Map, Value};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 
 mod locate;
 mod mistakes;
@@ -59,10 +59,8 @@ impl Config {
             return Self::parse("", base).map_err(|mistake| Failure::usage(mistake.to_string()));
         };
         let name = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Failure::usage(format!("{name}: cannot be read: {e}")))?;
-        let config =
-            Self::parse(&text, base).map_err(|mistake| Failure::usage(format!("{name}:{mistake}")))?;
+        let text = std::fs::read_to_string(path).map_err(|e| usage!("{name}: cannot be read: {e}"))?;
+        let config = Self::parse(&text, base).map_err(|mistake| usage!("{name}:{mistake}"))?;
         Ok(Self { name: name.to_string(), ..config })
     }
 

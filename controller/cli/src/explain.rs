@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::admin::Admin;
 use crate::args::Explain;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, failed, usage};
 use crate::routes::{RouteView, one};
 use crate::run::shipped_filter_config;
 use crate::terminal::print;
@@ -67,7 +67,7 @@ struct Table {
 pub(crate) fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
     sandgate_watch::read_routes(path).map_err(|error| {
         let space = if error.place().is_some() { "" } else { " " };
-        Failure::usage(format!("{}:{space}{error}", path.display()))
+        usage!("{}:{space}{error}", path.display())
     })
 }
 
@@ -116,7 +116,7 @@ fn take_over(
     view: &RouteView,
     headers: &[Header],
 ) -> Result<Option<&'static str>, Failure> {
-    let odd = |what: &str| Failure::new(format!("the gateway's route {} has an odd {what}", view.id));
+    let odd = |what: &str| failed!("the gateway's route {} has an odd {what}", view.id);
     let names: &[&str] = if view.secure_access { &[SECURE_ACCESS] } else { &[ACCESS_TOKEN, SECURE_ACCESS] };
     let secret =
         |token: &[u8]| if view.secure_access { Secret::secure_access(token) } else { Secret::new(token) };

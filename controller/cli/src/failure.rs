@@ -38,3 +38,15 @@ impl Failure {
         })
     }
 }
+
+/// A [`Failure`] that a retry may cure, from a format string.
+macro_rules! failed {
+    ($($message:tt)*) => { $crate::failure::Failure::new(format!($($message)*)) };
+}
+
+/// A [`Failure`] of the command line or of a file, from a format string.
+macro_rules! usage {
+    ($($message:tt)*) => { $crate::failure::Failure::usage(format!($($message)*)) };
+}
+
+pub(crate) use {failed, usage};

@@ -26,7 +26,7 @@ mod terminal;
 mod validate;
 
 use args::{Cli, Command};
-use failure::Failure;
+use failure::{Failure, failed};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -51,7 +51,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::new(format!("cannot start: {error}")))?;
+        .map_err(|error| failed!("cannot start: {error}"))?;
     runtime.block_on(async {
         match command {
             Command::Run(run) => run::run(run).await,

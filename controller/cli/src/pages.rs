@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::args::{Cli, Completions, ManPages};
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 use crate::terminal::print;
 
 #[cfg(test)]
@@ -23,8 +23,7 @@ pub(crate) fn completions(args: &Completions) -> Result<ExitCode, Failure> {
 
 pub(crate) fn man(args: &ManPages) -> Result<ExitCode, Failure> {
     if let Some(folder) = &args.out {
-        write_pages(folder)
-            .map_err(|error| Failure::new(format!("cannot write {}: {error}", folder.display())))?;
+        write_pages(folder).map_err(|error| failed!("cannot write {}: {error}", folder.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
     let wanted = args.command.as_ref().map_or("sandgate".to_owned(), |name| format!("sandgate-{name}"));

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::args::Push;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::terminal::{note, print};
 
 #[cfg(test)]
@@ -49,9 +49,8 @@ async fn from_stdin(pusher: &Pusher, patience: Duration, report: &mut Report) ->
     let mut lines = lines();
     let mut under_way: VecDeque<(usize, Ticket, Instant)> = VecDeque::new();
     let mut number = 0;
-    loop {
-        let Some(line) = lines.recv().await else { break };
-        let line = line.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+    while let Some(line) = lines.recv().await {
+        let line = line.map_err(|error| usage!("standard input: {error}"))?;
         number += 1;
         if line.trim().is_empty() {
             continue;
@@ -140,7 +139,7 @@ fn message(args: &Push) -> Result<RouteMessage, Failure> {
     let name = args.name.clone().unwrap_or_default();
     let access_token = match &args.access_token_file {
         Some(file) => fs::read_to_string(file)
-            .map_err(|error| Failure::usage(format!("{}: {error}", file.display())))?
+            .map_err(|error| usage!("{}: {error}", file.display()))?
             .trim_end_matches(['\r', '\n'])
             .to_owned(),
         None => String::new(),

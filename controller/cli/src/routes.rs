@@ -5,12 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::admin::{Admin, Answer};
 use crate::args::Routes;
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 use crate::terminal::{note, print};
 
 #[cfg(test)]
@@ -60,7 +59,7 @@ pub(crate) async fn routes(args: Routes) -> Result<ExitCode, Failure> {
     let admin = Admin::new(&args.admin);
     if let Some(id) = &args.id {
         let Some(route) = one(&admin, id).await? else {
-            return Err(Failure::new(format!("no route has the id {id}")));
+            return Err(failed!("no route has the id {id}"));
         };
         print(&if args.json { to_json(&route) } else { describe(&route) });
         return Ok(ExitCode::SUCCESS);
@@ -132,15 +131,10 @@ async fn all(admin: &Admin, args: &Routes) -> Result<(Vec<RouteView>, u64), Fail
 async fn digest(admin: &Admin) -> Result<String, Failure> {
     let page = "/sandgate/status";
     let answer = fetch(admin, page, "digest=1").await?;
-    let text = |key: &str| answer.json()?.get(key)?.as_str().map(str::to_owned);
-    match text("digest").filter(|_| answer.status == 200) {
-        Some(digest) => Ok(digest),
-        None => {
-            let reason = text("error")
-                .unwrap_or_else(|| "no digest: is this a Sandgate gateway of this version?".into());
-            Err(Failure::new(format!("{}{page} answered {}: {reason}", admin.url(), answer.status)))
-        }
-    }
+    let json = answer.json().unwrap_or_default();
+    let otherwise = "no digest: is this a Sandgate gateway of this version?";
+    let digest = json["digest"].as_str().filter(|_| answer.status == 200);
+    digest.map(str::to_owned).ok_or_else(|| refused(admin, page, &answer, otherwise))
 }
 
 async fn ask(admin: &Admin, query: &[(&str, &str)]) -> Result<Answer, Failure> {
@@ -167,7 +161,7 @@ async fn fetch(admin: &Admin, page: &str, query: &str) -> Result<Answer, Failure
         }
         if Instant::now() >= deadline {
             let waited = PATIENCE.as_secs();
-            return Err(Failure::new(format!("{}{page} was not made within {waited} seconds", admin.url())));
+            return Err(failed!("{}{page} was not made within {waited} seconds", admin.url()));
         }
         sleep(AGAIN).await;
     }
@@ -179,10 +173,14 @@ fn read<T: for<'a> Deserialize<'a>>(admin: &Admin, answer: &Answer) -> Result<T,
     {
         return Ok(value);
     }
-    let reported =
-        answer.json().and_then(|json| json.get("error").and_then(Value::as_str).map(str::to_owned));
-    let reason = reported.unwrap_or_else(|| "is this the admin address of a Sandgate gateway?".to_owned());
-    Err(Failure::new(format!("{}/sandgate/routes answered {}: {reason}", admin.url(), answer.status)))
+    Err(refused(admin, "/sandgate/routes", answer, "is this the admin address of a Sandgate gateway?"))
+}
+
+/// What the page says is wrong, or what probably is.
+fn refused(admin: &Admin, page: &str, answer: &Answer, otherwise: &str) -> Failure {
+    let json = answer.json().unwrap_or_default();
+    let reason = json["error"].as_str().unwrap_or(otherwise);
+    failed!("{}{page} answered {}: {reason}", admin.url(), answer.status)
 }
 
 fn describe(route: &RouteView) -> String {

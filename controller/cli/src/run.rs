@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::args::Run;
 use crate::config::Config;
 use crate::explain::read_routes;
-use crate::failure::Failure;
+use crate::failure::{Failure, failed, usage};
 use crate::terminal::{note, print};
 
 mod demo;
@@ -59,10 +59,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         .or_else(|| config.gateway.get("routes-file").and_then(Value::as_str).map(PathBuf::from));
     let cluster = config.gateway.contains_key("kubernetes");
     check_source(&args, routes.is_some() || cluster)?;
-    let routes = match routes {
-        Some(path) => Some(check_routes(&path)?),
-        None => None,
-    };
+    let routes = routes.map(|path| check_routes(&path)).transpose()?;
     metrics::check(&args)?;
     for warning in tls::check(&config)? {
         note(&format!("warning: {warning}"));
@@ -80,19 +77,18 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
 
     if args.hot_restart && (args.port == 0 || args.admin_port == 0) {
         let why = "the next Envoy finds the sockets of the last one by their ports";
-        return Err(Failure::usage(format!(
-            "--hot-restart needs fixed ports in --port and --admin-port: {why}"
-        )));
+        return Err(usage!("--hot-restart needs fixed ports in --port and --admin-port: {why}"));
     }
     let module = find_module(args.module.as_deref())?;
     check_port("--port", args.address, args.port)?;
     check_port("--admin-port", Ipv4Addr::LOCALHOST.into(), args.admin_port)?;
-    metrics::check_free(&args)?;
+    if let Some(port) = args.metrics_port {
+        check_port("--metrics-port", args.address, port)?;
+    }
     let program = envoy::find(args.envoy.as_deref()).await?;
 
     // The config and the demo's routes, for nobody else to read, gone when we are.
-    let folder =
-        TempDir::with_prefix("sandgate-").map_err(|e| Failure::new(format!("no temporary folder: {e}")))?;
+    let folder = TempDir::with_prefix("sandgate-").map_err(|e| failed!("no temporary folder: {e}"))?;
     let demo = match args.demo {
         true => Some(demo::start(folder.path()).await?),
         false => None,
@@ -185,7 +181,7 @@ fn check_source(args: &Run, configured: bool) -> Result<(), Failure> {
 fn check_routes(path: &Path) -> Result<PathBuf, Failure> {
     read_routes(path)?;
     // Not the canonical path: a link that is swapped later must be followed then.
-    std::path::absolute(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    std::path::absolute(path).map_err(|error| usage!("{}: {error}", path.display()))
 }
 
 /// Envoy shares a port with another Envoy without a word, and dies of any other with many.
@@ -193,46 +189,38 @@ fn check_port(option: &str, address: IpAddr, port: u16) -> Result<(), Failure> {
     let address = SocketAddr::new(address, port);
     let Err(error) = TcpListener::bind(address) else { return Ok(()) };
     let ip = address.ip();
-    match error.kind() {
-        ErrorKind::AddrNotAvailable => Err(Failure::usage(format!(
-            "cannot listen on {ip}: this machine has no such address ({error}); choose one of its own with --address, 0.0.0.0 \
-             for all of them"
-        ))),
-        ErrorKind::PermissionDenied => {
-            let advice = format!("choose one from 1024 on with {option}, or give the right to");
-            Err(Failure::new(format!("cannot listen on {address}: {error}; {advice}")))
+    let advice = match error.kind() {
+        ErrorKind::AddrNotAvailable => {
+            return Err(usage!(
+                "cannot listen on {ip}: this machine has no such address ({error}); choose one of its own with --address, 0.0.0.0 \
+                 for all of them"
+            ));
         }
-        _ => {
-            let advice = format!("choose another with {option}, 0 for a free one");
-            Err(Failure::new(format!("cannot listen on {address}: {error}; {advice}")))
-        }
-    }
+        ErrorKind::PermissionDenied => format!("choose one from 1024 on with {option}, or give the right to"),
+        // Envoy cannot choose this one: probes have to know it.
+        _ if option == "--metrics-port" => format!("choose another with {option}"),
+        _ => format!("choose another with {option}, 0 for a free one"),
+    };
+    Err(failed!("cannot listen on {address}: {error}; {advice}"))
 }
 
 /// Given, or beside this program.
 fn find_module(given: Option<&Path>) -> Result<PathBuf, Failure> {
     const NAME: &str = "libsandgate.so";
     if let Some(path) = given {
-        return match std::path::absolute(path) {
-            Ok(path) if path.is_file() => Ok(path),
-            _ => Err(Failure::usage(format!(
-                "no module at {} (from --module or SANDGATE_MODULE)",
-                path.display()
-            ))),
-        };
+        let found = std::path::absolute(path).ok().filter(|path| path.is_file());
+        return found
+            .ok_or_else(|| usage!("no module at {} (from --module or SANDGATE_MODULE)", path.display()));
     }
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(|folder| folder.join(NAME)));
-    match beside {
-        Some(path) if path.is_file() => Ok(path),
-        beside => {
-            let folder = beside.as_deref().and_then(Path::parent).unwrap_or(Path::new("."));
-            Err(Failure::usage(format!(
-                "no {NAME} beside this program, in {}. `make build` puts both into one folder; one that is elsewhere is named \
-                 with --module, or in SANDGATE_MODULE",
-                folder.display()
-            )))
-        }
-    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let folder = program.parent().unwrap_or(Path::new("."));
+    Some(folder.join(NAME)).filter(|path| path.is_file()).ok_or_else(|| {
+        usage!(
+            "no {NAME} beside this program, in {}. `make build` puts both into one folder; one that is elsewhere is named \
+             with --module, or in SANDGATE_MODULE",
+            folder.display()
+        )
+    })
 }
 
 /// The address to reach a listener at that may listen on every address.

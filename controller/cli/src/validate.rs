@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::args::Validate;
 use crate::config::Config;
 use crate::explain::read_routes;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::run::{check_tls, shipped_filter_config};
 use crate::terminal::{complaint, note, print, several};
 
@@ -51,5 +51,5 @@ pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
         complaint(mistake);
     }
     let count = several(mistakes.len(), "mistake");
-    Err(Failure::usage(format!("{count}; `sandgate run` would not start")))
+    Err(usage!("{count}; `sandgate run` would not start"))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::Check;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::run::shipped_filter_config;
 
 /// The providers that need no more than their name.
@@ -24,10 +24,7 @@ pub(super) struct Subject {
 
 pub(super) fn subject(args: &Check) -> Result<Subject, Failure> {
     let mut gateway = configured(args)?;
-    let mut section = match gateway.remove("kubernetes") {
-        Some(Value::Object(section)) => Some(section),
-        _ => None,
-    };
+    let mut section = gateway.remove("kubernetes").and_then(|section| section.as_object().cloned());
     let optional = section.is_none() && args.providers.is_empty();
     let ranges = gateway.remove("pod-ranges");
     let mut providers = match section.as_mut().and_then(|section| section.remove("providers")) {
@@ -39,7 +36,7 @@ pub(super) fn subject(args: &Check) -> Result<Subject, Failure> {
         providers.retain_mut(|provider| narrow(provider, &args.namespaces));
         if providers.is_empty() {
             let names = args.namespaces.join(", ");
-            return Err(Failure::usage(format!("no provider of the config watches {names}")));
+            return Err(usage!("no provider of the config watches {names}"));
         }
     }
     let mut section = section.unwrap_or_default();
@@ -69,11 +66,11 @@ fn configured(args: &Check) -> Result<Map<String, Value>, Failure> {
     if gateway.contains_key("kubernetes") || !args.providers.is_empty() {
         return Ok(gateway);
     }
-    Err(Failure::usage(format!(
+    Err(usage!(
         "{} has no gateway.kubernetes section, so a gateway with it watches no cluster. Name a --provider to check one all \
          the same",
         path.display()
-    )))
+    ))
 }
 
 /// The configured providers of these names, or all of them.
@@ -88,9 +85,7 @@ fn chosen(configured: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failur
     let known: Vec<String> = configured.iter().map(called).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         let known = known.join(", ");
-        return Err(Failure::usage(format!(
-            "--provider {unknown}: the config has no such provider, but {known}"
-        )));
+        return Err(usage!("--provider {unknown}: the config has no such provider, but {known}"));
     }
     Ok(configured.into_iter().filter(|provider| names.contains(&called(provider))).collect())
 }
@@ -100,9 +95,9 @@ fn chosen(configured: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failur
 fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) = names.iter().find(|name| !BUILT_IN.contains(&name.as_str())) {
         let known = BUILT_IN.join(", ");
-        return Err(Failure::usage(format!(
+        return Err(usage!(
             "--provider {unknown}: expected one of {known}, or the name of a `generic` one in --config"
-        )));
+        ));
     }
     let asked = |kind: &&str| names.is_empty() || names.iter().any(|name| name == kind);
     let entry = |kind: &str| match kind {
@@ -114,12 +109,10 @@ fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> 
 
 /// Leaves only these namespaces of what the provider watches. False where none is left.
 fn narrow(provider: &mut Value, namespaces: &[String]) -> bool {
-    let left: Vec<&String> = match provider.get("namespaces").and_then(Value::as_array) {
-        Some(watched) => {
-            namespaces.iter().filter(|name| watched.iter().any(|known| known == name.as_str())).collect()
-        }
-        None => namespaces.iter().collect(),
-    };
+    let watched = provider.get("namespaces").and_then(Value::as_array);
+    let is_watched =
+        |name: &&String| watched.is_none_or(|watched| watched.iter().any(|known| known == name.as_str()));
+    let left: Vec<&String> = namespaces.iter().filter(is_watched).collect();
     let some = !left.is_empty();
     if some {
         provider["namespaces"] = json!(left);

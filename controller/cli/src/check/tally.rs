@@ -1,9 +1,10 @@
 //! What passes through a provider, counted by state: also objects that never become a route.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use sandgate_routes::{Clash, ObjectKey, State};
 use sandgate_watch::{Projection, Provider, Resource, Unreadable};
 
@@ -12,17 +13,13 @@ use sandgate_watch::{Projection, Provider, Resource, Unreadable};
 pub(super) struct Tally(Arc<Mutex<HashMap<ObjectKey, State>>>);
 
 impl Tally {
-    fn states(&self) -> MutexGuard<'_, HashMap<ObjectKey, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn seen(&self) -> usize {
-        self.states().len()
+        self.0.lock().len()
     }
 
     /// How many objects are in each state, in one namespace or all, states with none left out.
     pub(super) fn by_state(&self, namespace: Option<&str>) -> Vec<(State, usize)> {
-        let states = self.states();
+        let states = self.0.lock();
         let counted = State::ALL.map(|state| {
             let here = |key: &ObjectKey| namespace.is_none_or(|name| key.namespace() == name);
             (state, states.iter().filter(|(key, found)| **found == state && here(key)).count())
@@ -57,7 +54,7 @@ impl Provider for Counted {
     fn project(&self, object: &[u8], now: SystemTime) -> Result<Projection, Unreadable> {
         let projection = self.provider.project(object, now)?;
         let observation = &projection.observation;
-        self.tally.states().insert(observation.key.clone(), observation.state);
+        self.tally.0.lock().insert(observation.key.clone(), observation.state);
         Ok(projection)
     }
 }

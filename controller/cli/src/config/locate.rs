@@ -57,19 +57,11 @@ impl<'de> Visitor<'de> for NodeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-        let mut keys = Vec::new();
-        while let Some(entry) = map.next_entry()? {
-            keys.push(entry);
-        }
-        Ok(Node::Mapping(keys))
+        std::iter::from_fn(|| map.next_entry().transpose()).collect::<Result<_, _>>().map(Node::Mapping)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(Node::List(items))
+        std::iter::from_fn(|| list.next_element().transpose()).collect::<Result<_, _>>().map(Node::List)
     }
 
     fn visit_unit<E>(self) -> Result<Node, E> {

@@ -70,15 +70,7 @@ impl Report {
     pub(super) fn to_text(&self) -> String {
         let mut text = "Forms, in the order they are tried:\n".to_owned();
         for step in &self.steps {
-            let mark = match step.outcome {
-                StepOutcome::Addressed(_) => "yes",
-                StepOutcome::Alternative(_) => "or",
-                StepOutcome::Agrees => "too",
-                StepOutcome::Malformed(_) | StepOutcome::Conflicting => "bad",
-                StepOutcome::Off => "off",
-                StepOutcome::Absent | StepOutcome::Reserved => "no",
-                StepOutcome::NotTried => "-",
-            };
+            let (mark, _) = words(&step.outcome);
             let _ = writeln!(text, "  {mark:<4}{:<22}{}", step.form.as_str(), step.reason);
         }
         if let Some(address) = &self.address {
@@ -118,17 +110,7 @@ impl Report {
             .steps
             .iter()
             .map(|step| {
-                let outcome = match step.outcome {
-                    StepOutcome::Addressed(_) => "addressed",
-                    StepOutcome::Alternative(_) => "alternative",
-                    StepOutcome::Agrees => "agrees",
-                    StepOutcome::Conflicting => "conflicting",
-                    StepOutcome::Malformed(_) => "malformed",
-                    StepOutcome::Off => "off",
-                    StepOutcome::Absent => "absent",
-                    StepOutcome::Reserved => "reserved",
-                    StepOutcome::NotTried => "not-tried",
-                };
+                let (_, outcome) = words(&step.outcome);
                 json!({ "form": step.form.as_str(), "outcome": outcome, "reason": step.reason })
             })
             .collect();
@@ -161,6 +143,21 @@ impl Report {
         };
         let report = json!({ "forms": forms, "address": address, "table": table, "answer": answer, "hint": self.hint });
         format!("{report:#}\n")
+    }
+}
+
+/// What an outcome is called: in the text, and in JSON.
+fn words(outcome: &StepOutcome) -> (&'static str, &'static str) {
+    match outcome {
+        StepOutcome::Addressed(_) => ("yes", "addressed"),
+        StepOutcome::Alternative(_) => ("or", "alternative"),
+        StepOutcome::Agrees => ("too", "agrees"),
+        StepOutcome::Conflicting => ("bad", "conflicting"),
+        StepOutcome::Malformed(_) => ("bad", "malformed"),
+        StepOutcome::Off => ("off", "off"),
+        StepOutcome::Absent => ("no", "absent"),
+        StepOutcome::Reserved => ("no", "reserved"),
+        StepOutcome::NotTried => ("-", "not-tried"),
     }
 }
 

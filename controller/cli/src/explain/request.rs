@@ -3,7 +3,7 @@
 use hyper::header::HeaderName;
 
 use super::Header;
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 
 /// The headers of the request, pseudo headers first. What cannot be sent is an error.
 pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<Header>, Failure> {
@@ -13,7 +13,7 @@ pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<H
     let (scheme, rest) = match url.split_once("://") {
         Some((scheme @ ("http" | "https" | "ws" | "wss"), rest)) => (Some(scheme), rest),
         Some((scheme, _)) if !scheme.contains(['/', '?']) => {
-            return Err(Failure::usage(format!("expected http or https, found the scheme {scheme}")));
+            return Err(usage!("expected http or https, found the scheme {scheme}"));
         }
         _ => (None, url),
     };
@@ -31,14 +31,14 @@ pub(super) fn headers(url: &str, method: &str, given: &[String]) -> Result<Vec<H
     for header in given {
         let Some((name, value)) = header.split_once(':') else {
             let found = shown(header);
-            return Err(Failure::usage(format!("a header is written as 'Name: value', found {found:?}")));
+            return Err(usage!("a header is written as 'Name: value', found {found:?}"));
         };
         let (name, value) = (name.trim(), value.trim());
         let Ok(name) = name.parse::<HeaderName>() else {
-            return Err(Failure::usage(format!("{:?} is no name of a header", shown(name))));
+            return Err(usage!("{:?} is no name of a header", shown(name)));
         };
         if value.chars().any(char::is_control) {
-            return Err(Failure::usage(format!("the header {name} has a control character")));
+            return Err(usage!("the header {name} has a control character"));
         }
         if name == "host" {
             value.clone_into(&mut authority);

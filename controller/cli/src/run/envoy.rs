@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tokio::process::Command;
 
 use super::{RunError, install};
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use crate::terminal::note;
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ pub(super) async fn find(given: Option<&Path>) -> Result<PathBuf, Failure> {
         Some(path) if is_program(path) => path.to_owned(),
         Some(path) => {
             let path = path.display();
-            return Err(Failure::usage(format!("no program at {path} (from --envoy or SANDGATE_ENVOY)")));
+            return Err(usage!("no program at {path} (from --envoy or SANDGATE_ENVOY)"));
         }
         None => match in_path(std::env::var_os("PATH").as_deref()) {
             Some(path) => path,

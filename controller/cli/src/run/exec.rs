@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::process::{Child, Command};
 
 use crate::args::Exec;
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 use crate::terminal::note;
 
 /// Starts the program in a process group of its own, so that Ctrl-C reaches only us.
@@ -51,7 +51,7 @@ pub(crate) fn exec(exec: &Exec) -> Failure {
     }
     raise_open_files();
     let error = std::process::Command::new(&exec.program).args(&exec.args).exec();
-    Failure::new(format!("cannot start {}: {error}", exec.program.display()))
+    failed!("cannot start {}: {error}", exec.program.display())
 }
 
 /// Lets Envoy open as many files as the system allows: the soft limit of a shell is made for other programs.

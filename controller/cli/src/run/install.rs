@@ -70,17 +70,14 @@ pub(super) async fn envoy(cache: &Path, wanted: &str) -> Result<PathBuf, RunErro
 
 async fn check_python() -> Result<(), RunError> {
     let script = "import sys; sys.exit(0 if sys.version_info >= (3, 10) else 3)";
-    match Command::new("python3").args(["-c", script]).stdin(Stdio::null()).status().await {
-        Err(error) => {
-            return Err(RunError::Python(format!("cannot start python3 ({error}); it is needed")));
-        }
-        Ok(status) if status.code() == Some(3) => {
-            return Err(RunError::Python("python3 is too old; 3.10 is needed".to_owned()));
-        }
-        Ok(status) if !status.success() => {
-            return Err(RunError::Python(format!("python3 does not work ({status}); it is needed")));
-        }
-        Ok(_) => {}
+    let wrong = match Command::new("python3").args(["-c", script]).stdin(Stdio::null()).status().await {
+        Err(error) => Some(format!("cannot start python3 ({error}); it is needed")),
+        Ok(status) if status.code() == Some(3) => Some("python3 is too old; 3.10 is needed".to_owned()),
+        Ok(status) if !status.success() => Some(format!("python3 does not work ({status}); it is needed")),
+        Ok(_) => None,
+    };
+    if let Some(wrong) = wrong {
+        return Err(RunError::Python(wrong));
     }
     let pip = Command::new("python3").args(["-m", "pip", "--version"]).stdin(Stdio::null()).output().await;
     match pip {

@@ -64,6 +64,7 @@ impl Launch {
     pub(super) fn args(&self) -> Vec<OsString> {
         let mut args: Vec<OsString> = vec!["--config-path".into(), self.config.clone().into()];
         args.extend(["--admin-address-path".into(), self.admin_address.clone().into()]);
+        let seconds: OsString = self.drain.total().as_secs().max(1).to_string().into();
         match &self.epoch {
             Epoch::Only => args.push("--disable-hot-restart".into()),
             Epoch::First { base_id } => {
@@ -76,11 +77,10 @@ impl Launch {
         }
         if !matches!(self.epoch, Epoch::Only) {
             // Taken from the parent by its successor, who counts from the moment at which it serves.
-            let seconds = self.drain.total().as_secs().max(1);
-            args.extend(["--parent-shutdown-time-s".into(), seconds.to_string().into()]);
+            args.extend(["--parent-shutdown-time-s".into(), seconds.clone()]);
         }
         args.extend(["--drain-strategy", "immediate", "--drain-time-s"].map(OsString::from));
-        args.push(self.drain.total().as_secs().max(1).to_string().into());
+        args.push(seconds);
         args.extend(self.verbosity());
         if let Some(workers) = self.concurrency {
             args.extend(["--concurrency".into(), workers.to_string().into()]);
@@ -181,11 +181,8 @@ impl Process {
         let query = form_urlencoded::Serializer::new("format=json".to_owned())
             .append_pair("filter", &wanted)
             .finish();
-        let stats = timeout(Duration::from_secs(1), admin.get(&format!("/stats?{query}")))
-            .await
-            .ok()?
-            .ok()?
-            .json()?;
+        let page = format!("/stats?{query}");
+        let stats = timeout(Duration::from_secs(1), admin.get(&page)).await.ok()?.ok()?.json()?;
         stats.get("stats")?.as_array()?.iter().find_map(|stat| stat.get("value").and_then(Value::as_u64))
     }
 }

@@ -98,8 +98,7 @@ impl Restarts {
     async fn render(&self, secrets: &Path) -> Result<Vec<u8>, RunError> {
         let mut command = Command::new(&self.program);
         command.args(["run", "--print-config"]).args(&self.arguments).env(SECRETS, secrets);
-        let output = finish(command, &self.program).await?;
-        if output.status.success() { Ok(output.stdout) } else { Err(RunError::Refused(last_lines(&output))) }
+        Ok(succeed(command, &self.program).await?.stdout)
     }
 }
 
@@ -122,8 +121,13 @@ async fn validate(launch: &Launch) -> Result<(), RunError> {
     let mut command = Command::new(&launch.program);
     command.args(["--mode", "validate", "--disable-hot-restart", "--config-path"]).arg(&launch.config);
     command.args(launch.verbosity()).args(&launch.extra);
-    let output = finish(command, &launch.program).await?;
-    if output.status.success() { Ok(()) } else { Err(RunError::Refused(last_lines(&output))) }
+    succeed(command, &launch.program).await.map(drop)
+}
+
+/// What a program wrote that has to end well. What it wrote last is the error.
+async fn succeed(command: Command, program: &Path) -> Result<Output, RunError> {
+    let output = finish(command, program).await?;
+    if output.status.success() { Ok(output) } else { Err(RunError::Refused(last_lines(&output))) }
 }
 
 async fn finish(mut command: Command, program: &Path) -> Result<Output, RunError> {

@@ -17,6 +17,7 @@
 //! Envoy is never restarted: when it ends, this process ends with its exit code, and its own supervisor
 //! decides.
 
+use std::ops::ControlFlow;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -62,12 +63,6 @@ enum Event {
     PredecessorEnded,
     Asked(Asked),
     Later,
-}
-
-/// Whether to go on.
-enum Next {
-    GoOn,
-    End(ExitCode),
 }
 
 impl Supervisor {
@@ -120,16 +115,16 @@ impl Supervisor {
     pub(super) async fn until_end(mut self) -> ExitCode {
         loop {
             let wait = if self.successor.is_some() { STEP } else { Duration::MAX };
-            if let Next::End(code) = self.go_on(wait).await {
+            if let ControlFlow::Break(code) = self.go_on(wait).await {
                 return code;
             }
         }
     }
 
-    async fn go_on(&mut self, wait: Duration) -> Next {
+    async fn go_on(&mut self, wait: Duration) -> ControlFlow<ExitCode> {
         match self.event(wait).await {
-            Event::Ended(status) => return Next::End(exit_code(status)),
-            Event::Asked(Asked::End) => return Next::End(self.drain().await),
+            Event::Ended(status) => return ControlFlow::Break(exit_code(status)),
+            Event::Asked(Asked::End) => return ControlFlow::Break(self.drain().await),
             Event::Asked(Asked::Reload) if self.restarts.is_some() => self.restart().await,
             Event::Asked(asked) => self.pass_on(asked),
             Event::SuccessorEnded(status) => {
@@ -147,7 +142,7 @@ impl Supervisor {
             }
             Event::Later => self.take_over().await,
         }
-        Next::GoOn
+        ControlFlow::Continue(())
     }
 
     /// Starts the next Envoy beside the one that serves, which goes on until the next one is ready.

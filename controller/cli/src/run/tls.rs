@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use super::RunError;
 use super::render::{add, text};
 use crate::config::{Certificate, Config, Tls, Version};
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 
 mod files;
 mod reload;
@@ -53,14 +53,13 @@ pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
     let mut pairs = Vec::new();
     for (index, certificate) in tls.certificates.iter().enumerate() {
         let place = |key: &str| config.place(&format!("tls.certificates[{index}].{key}"));
-        let pair = files::pair(certificate)
-            .map_err(|wrong| Failure::usage(format!("{}: {}", place(wrong.key), wrong.reason)))?;
+        let pair =
+            files::pair(certificate).map_err(|wrong| usage!("{}: {}", place(wrong.key), wrong.reason))?;
         warnings.extend(pair.out_of_date().map(|word| format!("{}: {word}", place("certificate"))));
         pairs.push(pair);
     }
     if let Some(file) = &tls.client_ca {
-        pem::authorities(file)
-            .map_err(|reason| Failure::usage(format!("{}: {reason}", config.place("tls.client-ca"))))?;
+        pem::authorities(file).map_err(|reason| usage!("{}: {reason}", config.place("tls.client-ca")))?;
     }
     let domains = config.filter["domains"].as_array().into_iter().flatten().filter_map(Value::as_str);
     for domain in domains.map(|domain| domain.trim_start_matches('.').to_ascii_lowercase()) {
@@ -123,9 +122,8 @@ impl Door<'_> {
                 json!({ "path_config_source": { "path": text(&file)? }, "resource_api_version": "V3" });
             Ok(json!({ "name": name, "sds_config": source }))
         };
-        let pairs: Result<Vec<Value>, RunError> =
-            (0..self.tls.certificates.len()).map(|index| by_sds(&name(index))).collect();
-        context["tls_certificate_sds_secret_configs"] = pairs?.into();
+        let pairs = (0..self.tls.certificates.len()).map(|index| by_sds(&name(index)));
+        context["tls_certificate_sds_secret_configs"] = pairs.collect::<Result<_, _>>()?;
         if self.tls.client_ca.is_some() {
             context["validation_context_sds_secret_config"] = by_sds(CLIENT_CA)?;
         }

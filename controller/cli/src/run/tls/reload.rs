@@ -19,7 +19,7 @@ use crate::terminal::note;
 const POLL: Duration = Duration::from_secs(1);
 
 /// Device, inode, length, times of change: of each file, as far as it is there.
-type Signature = Vec<Option<(u64, u64, u64, i64, i64, i64, i64)>>;
+type Signature = Vec<Option<(u64, u64, u64, [i64; 4])>>;
 /// Reads the files of a secret. The result is a line for the operator.
 type Check = Box<dyn Fn() -> Result<String, Wrong> + Send>;
 
@@ -140,8 +140,8 @@ fn ring(bell: &Path) -> io::Result<()> {
 fn signature(files: &[PathBuf]) -> Signature {
     let of = |path: &PathBuf| {
         let found = fs::metadata(path).ok()?;
-        let times = (found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec());
-        Some((found.dev(), found.ino(), found.len(), times.0, times.1, times.2, times.3))
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        Some((found.dev(), found.ino(), found.len(), times))
     };
     files.iter().map(of).collect()
 }
