@@ -2,7 +2,9 @@ use std::net::Ipv4Addr;
 
 use serde_json::{Value, json};
 
-use super::{PAGES, add, files};
+use super::{ADMIN_CONNECTIONS, CONNECTIONS, add, files};
+
+const PAGES: [&str; 2] = ["/ready", "/stats/prometheus"];
 
 fn rendered(port: Option<u16>) -> Value {
     let mut config = json!({
@@ -32,6 +34,10 @@ fn the_listener_comes_last_and_leads_to_loopback_alone() {
         Some(&json!({ "address": "0.0.0.0", "port_value": 9902 }))
     );
     assert_eq!(listener["ignore_global_conn_limit"], true);
+    let limit = "/filter_chains/0/filters/0/typed_config/max_connections";
+    assert_eq!(listener.pointer(limit), Some(&json!(CONNECTIONS)));
+    let limit = "/static_resources/clusters/0/circuit_breakers/thresholds/0/max_connections";
+    assert_eq!(config.pointer(limit), Some(&json!(ADMIN_CONNECTIONS)));
     let hosts = "/static_resources/clusters/0/load_assignment/endpoints/0/lb_endpoints/0/endpoint/address";
     assert_eq!(
         config.pointer(&format!("{hosts}/socket_address")),
