@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 pub use https::{Https, Secured};
 pub use raw::raw_exchange;
-pub use websocket::WebSocket;
+pub use websocket::{SocketEnd, WebSocket};
 
 use crate::DEADLINE;
 

@@ -20,8 +20,13 @@ pub fn folder() -> PathBuf {
     locations::repository().join("envoy/deploy")
 }
 
-/// Runs one of the tools; its standard output, or its standard error if it failed.
-pub async fn tool(name: &str, arguments: &[&str]) -> Result<String, String> {
+/// A tool refused what it was given, and wrote this to standard error. A retry does not help.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
+
+/// Runs one of the tools. Returns its standard output.
+pub async fn tool(name: &str, arguments: &[&str]) -> Result<String, Refused> {
     let mut command = Command::new(locations::tools().join(name));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     // The plugins and repositories of whoever runs the tests are none of theirs.
@@ -31,11 +36,11 @@ pub async fn tool(name: &str, arguments: &[&str]) -> Result<String, String> {
     let output = timeout(DEADLINE * 3, command.output()).await.expect("the tool ends within the deadline");
     let output = output.unwrap_or_else(|e| panic!("start {name}: {e}"));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("a tool that writes text");
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(Refused(text(output.stderr))) }
 }
 
 /// What `helm template` makes of the chart with these arguments: all manifests, or why there are none.
-pub async fn template(arguments: &[&str]) -> Result<String, String> {
+pub async fn template(arguments: &[&str]) -> Result<String, Refused> {
     let (chart, version) = (folder().join("chart"), kubernetes_version());
     let chart = chart.to_str().expect("a path of text");
     let all = ["template", "sandgate", chart, "--namespace", NAMESPACE, "--kube-version", &version];

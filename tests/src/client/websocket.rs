@@ -23,6 +23,20 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
+/// Why no further text comes. The WebSocket has ended; a retry needs a new one.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketEnd {
+    /// The other side ended the connection without a close.
+    #[error("closed")]
+    Closed,
+    /// A close, or another message that is no text.
+    #[error("{0:?}")]
+    Other(Message),
+    /// The connection or the protocol broke.
+    #[error(transparent)]
+    Broken(#[from] Error),
+}
+
 /// An open WebSocket.
 pub struct WebSocket(WebSocketStream<Box<dyn Stream>>);
 
@@ -120,12 +134,12 @@ impl WebSocket {
     ///
     /// # Errors
     /// What ended it.
-    pub async fn receive(&mut self) -> Result<String, String> {
+    pub async fn receive(&mut self) -> Result<String, SocketEnd> {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => Ok(text.as_str().to_owned()),
-            Some(Ok(other)) => Err(format!("{other:?}")),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("closed".to_owned()),
+            Some(Ok(other)) => Err(SocketEnd::Other(other)),
+            Some(Err(error)) => Err(error.into()),
+            None => Err(SocketEnd::Closed),
         }
     }
 

@@ -168,9 +168,12 @@ impl ApiServer {
         }
     }
 
-    /// Asks the server to check an object and not to make it: what it says against it, if anything.
-    pub async fn dry_run(&self, object: &Value) -> Result<(), String> {
-        apply::dry_run(&self.client, object).await.map_err(|error| error.to_string())
+    /// Asks the server to check an object and not to make it.
+    ///
+    /// # Errors
+    /// What the server says against it.
+    pub async fn dry_run(&self, object: &Value) -> kube::Result<()> {
+        apply::dry_run(&self.client, object).await
     }
 
     /// Installs one definition of `tests/crds` (`openkruise`, `agent-sandbox`, `opensandbox`) and waits until

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::time::{Instant, timeout};
 
-use super::request::{Target, why};
+use super::request::{LoadError, Target};
 use super::{Kind, PATIENCE, World};
 use crate::{Client, Reply};
 
@@ -51,9 +51,9 @@ pub(super) async fn exchange(world: Arc<World>, pool: Arc<Pool>, number: u64, du
     world.tally.sent(Kind::Http1);
     let mut gateway = None;
     let one = once(&world, &pool, number, &mut gateway);
-    match timeout(PATIENCE, one).await.unwrap_or_else(|_| Err("no answer".to_owned())) {
+    match timeout(PATIENCE, one).await.unwrap_or_else(|_| Err(LoadError::Late("answer"))) {
         Ok(()) => world.tally.answer(Kind::Http1, due.elapsed()),
-        Err(what) => world.tally.failure(Kind::Http1, gateway, &what),
+        Err(what) => world.tally.failure(Kind::Http1, gateway, &what.to_string()),
     }
 }
 
@@ -62,7 +62,7 @@ async fn once(
     pool: &Pool,
     number: u64,
     gateway: &mut Option<SocketAddr>,
-) -> Result<(), String> {
+) -> Result<(), LoadError> {
     let target = world.target(number);
     let mut kept = match pool.take(world) {
         Some(kept) => kept,
@@ -71,16 +71,16 @@ async fn once(
     *gateway = Some(kept.gateway);
     let reply = kept.client.send(target.request(number)).await;
     let reply = reply.map_err(|error| match kept.answers {
-        0 => format!("on a new connection: {}", why(&error)),
-        answers => format!("on a connection kept after {answers} answers: {}", why(&error)),
+        0 => LoadError::during("on a new connection: ")(error),
+        answers => LoadError::during(&format!("on a connection kept after {answers} answers: "))(error),
     })?;
     judge(world, pool, target, number, kept, &reply)
 }
 
-async fn connect(world: &World, gateway: &mut Option<SocketAddr>) -> Result<Kept, String> {
-    let address = world.front.next().ok_or("there is no gateway")?;
+async fn connect(world: &World, gateway: &mut Option<SocketAddr>) -> Result<Kept, LoadError> {
+    let address = world.front.next().ok_or(LoadError::NoGateway)?;
     *gateway = Some(address);
-    let client = Client::http1(address).await.map_err(|error| format!("cannot connect: {}", why(&error)))?;
+    let client = Client::http1(address).await.map_err(LoadError::during("cannot connect: "))?;
     world.tally.connection(Kind::Http1);
     Ok(Kept { client, gateway: address, answers: 0 })
 }
@@ -92,7 +92,7 @@ fn judge(
     number: u64,
     mut kept: Kept,
     reply: &Reply,
-) -> Result<(), String> {
+) -> Result<(), LoadError> {
     target.judge(number, reply)?;
     if kept.answers == 0 {
         world.tally.serves(kept.gateway);

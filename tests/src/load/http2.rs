@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use super::request::why;
+use super::request::LoadError;
 use super::{Kind, PATIENCE, World};
 use crate::Client;
 
@@ -34,9 +34,9 @@ pub(super) async fn exchange(world: Arc<World>, connections: Arc<Connections>, n
     world.tally.sent(Kind::Http2);
     let mut gateway = None;
     let one = once(&world, &connections, number, &mut gateway);
-    match timeout(PATIENCE, one).await.unwrap_or_else(|_| Err("no answer".to_owned())) {
+    match timeout(PATIENCE, one).await.unwrap_or_else(|_| Err(LoadError::Late("answer"))) {
         Ok(()) => world.tally.answer(Kind::Http2, due.elapsed()),
-        Err(what) => world.tally.failure(Kind::Http2, gateway, &what),
+        Err(what) => world.tally.failure(Kind::Http2, gateway, &what.to_string()),
     }
 }
 
@@ -45,7 +45,7 @@ async fn once(
     connections: &Connections,
     number: u64,
     gateway: &mut Option<SocketAddr>,
-) -> Result<(), String> {
+) -> Result<(), LoadError> {
     let target = world.target(number);
     let client = usize::try_from(number).map_or(0, |number| number % CLIENTS);
     loop {
@@ -59,7 +59,7 @@ async fn once(
             }
             // It was never on the wire: the connection takes no new requests.
             Err(error) if error.is_canceled() || error.is_closed() => {}
-            Err(error) => return Err(why(&error)),
+            Err(error) => return Err(LoadError::during("")(error)),
         }
         // Unless another request of this client was first.
         let mut slot = connections.0[client].lock().await;
@@ -75,7 +75,7 @@ async fn current(
     world: &World,
     slot: &Mutex<Option<Arc<Connection>>>,
     gateway: &mut Option<SocketAddr>,
-) -> Result<Arc<Connection>, String> {
+) -> Result<Arc<Connection>, LoadError> {
     let mut slot = slot.lock().await;
     // The slot has one, and each request that is under way.
     if let Some(connection) = &*slot
@@ -83,9 +83,9 @@ async fn current(
     {
         return Ok(Arc::clone(connection));
     }
-    let address = world.front.next().ok_or("there is no gateway")?;
+    let address = world.front.next().ok_or(LoadError::NoGateway)?;
     *gateway = Some(address);
-    let client = Client::http2(address).await.map_err(|error| format!("cannot connect: {}", why(&error)))?;
+    let client = Client::http2(address).await.map_err(LoadError::during("cannot connect: "))?;
     world.tally.connection(Kind::Http2);
     let connection = Arc::new(Connection { client, gateway: address, served: std::sync::Once::new() });
     *slot = Some(Arc::clone(&connection));

@@ -1,6 +1,7 @@
 //! What is asked, and what counts as an answer.
 
 use std::error::Error;
+use std::fmt;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -12,6 +13,27 @@ const ROUND: u64 = 8;
 /// How long the slow ones take.
 const LATE: &str = "/late?milliseconds=400";
 const BODY: u64 = 20_000;
+
+/// Why a client did not get what it asked for. The load never tries again: each is counted as a failure.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadError {
+    #[error("there is no gateway")]
+    NoGateway,
+    #[error("no {0} in time")]
+    Late(&'static str),
+    #[error("{during}{}", Causes(&**.source))]
+    Broken { during: String, source: Box<dyn Error + Send + Sync> },
+    /// Another answer, message or echo than the one that was due.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+impl LoadError {
+    /// For `map_err`: what was under way, then the error with its causes.
+    pub(super) fn during<E: Into<Box<dyn Error + Send + Sync>>>(during: &str) -> impl FnOnce(E) -> Self {
+        move |error| LoadError::Broken { during: during.to_owned(), source: error.into() }
+    }
+}
 
 /// A sandbox that is asked for.
 pub(super) struct Target {
@@ -51,24 +73,28 @@ impl Target {
     }
 
     /// Whether this answers it.
-    pub(super) fn judge(&self, number: u64, reply: &Reply) -> Result<(), String> {
+    pub(super) fn judge(&self, number: u64, reply: &Reply) -> Result<(), LoadError> {
         let body: serde_json::Value = serde_json::from_slice(&reply.body).unwrap_or_default();
         let whole = number % ROUND != 4 || (body["bytes"] == BODY && body["intact"] == true);
         if reply.status == 200 && body["sandbox"] == *self.name && whole {
             return Ok(());
         }
-        Err(format!("{} was asked, and the answer is {} {:?}", self.name, reply.status, reply.body))
+        let (name, status, body) = (&self.name, reply.status, &reply.body);
+        Err(LoadError::Wrong(format!("{name} was asked, and the answer is {status} {body:?}")))
     }
 }
 
 /// An error with what caused it.
-pub(super) fn why(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
+struct Causes<'a>(&'a (dyn Error + Send + Sync + 'static));
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
-    text
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, timeout};
 
 use super::arrivals::stopped;
-use super::request::why;
+use super::request::LoadError;
 use super::{Kind, PATIENCE, World};
-use crate::WebSocket;
+use crate::{SocketEnd, WebSocket};
 
 const KIND: Kind = Kind::WebSocket;
 /// The time between two messages of one.
@@ -54,7 +54,7 @@ pub(super) async fn stay(world: Arc<World>, number: usize) {
             }
         };
         if let Err(why) = ended {
-            world.tally.end(open.gateway, open.begun, open.waiting.len(), &why);
+            world.tally.end(open.gateway, open.begun, open.waiting.len(), &why.to_string());
         }
         if stop.has_changed().is_err() {
             return;
@@ -69,64 +69,64 @@ async fn open(world: &World, number: usize) -> Option<Open> {
     let target = world.target(u64::try_from(number).unwrap_or_default());
     let mut gateway = None;
     let opening = async {
-        let address = world.front.next().ok_or("there is no gateway")?;
+        let address = world.front.next().ok_or(LoadError::NoGateway)?;
         gateway = Some(address);
         let opened = WebSocket::open(address, None, "/ws", &target.headers()).await;
-        let mut socket = opened.map_err(|error| format!("no upgrade: {}", why(&error)))?;
+        let mut socket = opened.map_err(LoadError::during("no upgrade: "))?;
         world.tally.connection(KIND);
-        let name = socket.receive().await?;
+        let name = socket.receive().await.map_err(LoadError::during(""))?;
         if name != target.name() {
-            return Err(format!("{} was asked for, and {name} is there", target.name()));
+            return Err(LoadError::Wrong(format!("{} was asked for, and {name} is there", target.name())));
         }
         world.tally.serves(address);
         Ok(Open { socket, gateway: address, begun: due, waiting: VecDeque::new() })
     };
-    match timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err("no upgrade in time".to_owned())) {
+    match timeout(PATIENCE, opening).await.unwrap_or_else(|_| Err(LoadError::Late("upgrade"))) {
         Ok(open) => {
             world.tally.answer(KIND, due.elapsed());
             Some(open)
         }
         Err(what) => {
-            world.tally.failure(KIND, gateway, &what);
+            world.tally.failure(KIND, gateway, &what.to_string());
             None
         }
     }
 }
 
 impl Open {
-    async fn send(&mut self, world: &World, text: String) -> Result<(), String> {
+    async fn send(&mut self, world: &World, text: String) -> Result<(), LoadError> {
         if let Some((late, sent)) = self.waiting.front()
             && sent.elapsed() > PATIENCE
         {
-            return Err(format!("no echo of {late}"));
+            return Err(LoadError::Wrong(format!("no echo of {late}")));
         }
         world.tally.sent(KIND);
         let sent = self.socket.try_send(&text).await;
         self.waiting.push_back((text, Instant::now()));
-        sent.map_err(|error| why(&error))
+        sent.map_err(LoadError::during(""))
     }
 
-    fn echo(&mut self, world: &World, message: Result<String, String>) -> Result<(), String> {
-        let message = message?;
+    fn echo(&mut self, world: &World, message: Result<String, SocketEnd>) -> Result<(), LoadError> {
+        let message = message.map_err(LoadError::during(""))?;
         match self.waiting.front() {
             Some((text, sent)) if *text == message => {
                 world.tally.answer(KIND, sent.elapsed());
                 self.waiting.pop_front();
                 Ok(())
             }
-            other => Err(format!("{message} came where {other:?} was to come")),
+            other => Err(LoadError::Wrong(format!("{message} came where {other:?} was to come"))),
         }
     }
 
     /// Waits for the last echoes and says good-bye.
-    async fn close(&mut self, world: &World) -> Result<(), String> {
+    async fn close(&mut self, world: &World) -> Result<(), LoadError> {
         let closing = async {
             while !self.waiting.is_empty() {
                 let message = self.socket.receive().await;
                 self.echo(world, message)?;
             }
-            self.socket.say_goodbye().await.map_err(|error| format!("no good-bye: {}", why(&error)))
+            self.socket.say_goodbye().await.map_err(LoadError::during("no good-bye: "))
         };
-        timeout(PATIENCE, closing).await.unwrap_or_else(|_| Err("no echo or good-bye in time".to_owned()))
+        timeout(PATIENCE, closing).await.unwrap_or_else(|_| Err(LoadError::Late("echo or good-bye")))
     }
 }

@@ -124,7 +124,7 @@ async fn parts_of_pods_are_taken_by_a_real_api_server() {
         api.dry_run(&pod).await.unwrap_or_else(|e| panic!("{}: {e}", block.place));
         let mut spoilt = pod;
         spoilt["spec"]["containers"][0]["colour"] = json!("blue");
-        let refused = api.dry_run(&spoilt).await.expect_err("an unknown field");
+        let refused = api.dry_run(&spoilt).await.expect_err("an unknown field").to_string();
         assert!(refused.contains("colour"), "{refused}");
     }
 }

@@ -113,7 +113,7 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
     ];
     for (values, parts) in cases {
         let arguments: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
-        let refused = template(&arguments).await.err().unwrap_or_else(|| panic!("{values:?} is taken"));
+        let refused = template(&arguments).await.err().unwrap_or_else(|| panic!("{values:?} is taken")).0;
         for part in *parts {
             assert!(refused.contains(part), "no {part} in what {values:?} gets: {refused}");
         }

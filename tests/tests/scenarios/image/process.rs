@@ -113,10 +113,18 @@ impl Drop for Shipped {
     }
 }
 
-async fn get(request: Request) -> Result<Reply, String> {
+/// Why a request got no answer. A retry helps until the gateway listens.
+#[derive(Debug, thiserror::Error)]
+enum NoAnswer {
+    #[error("cannot connect: {0}")]
+    Connect(#[from] std::io::Error),
+    #[error(transparent)]
+    Exchange(#[from] hyper::Error),
+}
+
+async fn get(request: Request) -> Result<Reply, NoAnswer> {
     let gateway = GATEWAY.parse().expect("an address");
-    let mut client = Client::http1(gateway).await.map_err(|error| error.to_string())?;
-    client.send(request).await.map_err(|error| error.to_string())
+    Ok(Client::http1(gateway).await?.send(request).await?)
 }
 
 fn field(pid: u32, name: &str) -> Vec<String> {
