@@ -157,6 +157,6 @@ impl<S: Sink> Follower<S> {
             what = format!("{namespace}/{name}: {what}");
         }
         self.status.unreadable(&what);
-        self.log.warn(&format!("cannot use an object, which is left out: {what}"));
+        self.log.warn(&format!("cannot read an object, which is left out: {what}"));
     }
 }

@@ -196,15 +196,15 @@ impl Peer {
 
     /// Resolves messages that are out of tries, and those in the queue that have waited as long as a try takes: they
     /// would fare no better. All of them are kept. The first failure is logged.
-    pub(super) fn fail(&self, messages: &mut [Pending], try_timeout: Duration, reason: String) {
-        let failed = Delivery::Failed { reason: reason.clone() };
+    pub(super) fn fail(&self, messages: &mut [Pending], try_timeout: Duration, reason: &str) {
+        let failed = Delivery::Failed { reason: reason.to_owned() };
         let mut state = self.state.lock();
         for message in messages.iter_mut().filter(|message| message.waiter.is_some()) {
             state.metrics.failed += 1;
             message.resolve(failed.clone());
         }
         state.metrics.failed += state.queue.resolve_overdue(try_timeout, &failed) as u64;
-        let is_news = state.metrics.error.replace(reason.clone()).is_none();
+        let is_news = state.metrics.error.replace(reason.to_owned()).is_none();
         drop(state);
         if is_news {
             tracing::warn!("push: {} is not reached: {reason}", self.address);

@@ -121,7 +121,7 @@ impl Worker {
                 return true;
             }
         }
-        self.peer.fail(&mut self.in_flight, self.settings.try_timeout, reason);
+        self.peer.fail(&mut self.in_flight, self.settings.try_timeout, &reason);
         false
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandgate_config::objects;
 use sandgate_follow::Access;
 use sandgate_objects::ProviderConfig;
 use schemars::JsonSchema;
@@ -12,8 +13,6 @@ use serde::Deserialize;
 
 use super::{SettingsError, given, selector, wrong};
 use crate::kubernetes::Watched;
-use sandgate_config::objects;
-use sandgate_objects::ProviderConfig;
 
 const SECTION: &str = "kubernetes";
 const MAX_OPEN_AFTER_SECONDS: u64 = 24 * 3600;
