@@ -83,12 +83,12 @@ fn assert_ids_are_told_apart(kept_bits: u64, rounds: u64) {
 
 #[test]
 fn ids_are_told_apart_through_many_rebuilds_of_the_map() {
-    assert_ids_are_told_apart(u64::MAX, if cfg!(miri) { 40 } else { 30_000 });
+    assert_ids_are_told_apart(u64::MAX, if cfg!(miri) { 15 } else { 30_000 });
 }
 
 #[test]
 fn of_ids_that_share_a_hash_one_is_served_and_the_others_are_refused() {
     for kept_bits in [0, 1, 3] {
-        assert_ids_are_told_apart(kept_bits, if cfg!(miri) { 40 } else { 5_000 });
+        assert_ids_are_told_apart(kept_bits, if cfg!(miri) { 15 } else { 5_000 });
     }
 }

@@ -57,6 +57,7 @@ fn a_version_of_a_thousand_digits_is_none() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of objects: minutes under Miri")]
 fn any_number_of_distinct_dead_objects_is_remembered_up_to_the_cap() {
     // Ten million take minutes unoptimised; what bounds the memory is the cap, so a small one is passed a
     // hundred times over.

@@ -126,13 +126,14 @@ fn what_a_relist_deletes_is_told() {
 fn a_slow_subscriber_does_not_hold_the_writer_and_finds_all_it_missed_in_the_table() {
     let table = table();
     let mut slow = table.writer.subscribe(10);
-    for number in 1..=100 {
+    let last = if cfg!(miri) { 15 } else { 100 };
+    for number in 1..=last {
         table.writer.apply(sandbox("a").at(number));
     }
-    assert_eq!(told(&mut slow), ["lagged by 100"]);
-    assert_eq!(table.served("team--a"), Some(100));
-    table.writer.apply(sandbox("a").at(101));
-    assert_eq!(told(&mut slow), ["team--a updated a@100 a@101"]);
+    assert_eq!(told(&mut slow), [format!("lagged by {last}")]);
+    assert_eq!(table.served("team--a"), Some(last));
+    table.writer.apply(sandbox("a").at(last + 1));
+    assert_eq!(told(&mut slow), [format!("team--a updated a@{last} a@{}", last + 1)]);
 }
 
 #[test]

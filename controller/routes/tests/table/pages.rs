@@ -61,6 +61,7 @@ fn filters_narrow_a_page() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of objects: minutes under Miri")]
 fn a_page_is_bounded_whatever_is_asked_for() {
     let table = table();
     for number in 0..MAX_PAGE + 5 {

@@ -187,6 +187,7 @@ fn a_relist_deletes_an_object_that_lost_its_id_and_not_the_one_that_took_it() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of objects: minutes under Miri")]
 fn a_relist_of_more_than_one_step_sees_and_deletes_all_of_it() {
     let table = table();
     for number in 0..10_000 {

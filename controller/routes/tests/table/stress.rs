@@ -11,8 +11,8 @@ use sandgate_routes::{
 
 use crate::fixture::{everything, key, sandbox, version};
 
-const OBJECTS: u64 = 64;
-const TIME: Duration = if cfg!(miri) { Duration::from_millis(100) } else { Duration::from_millis(2_500) };
+const OBJECTS: u64 = if cfg!(miri) { 8 } else { 64 };
+const TIME: Duration = if cfg!(miri) { Duration::from_millis(2_000) } else { Duration::from_millis(2_500) };
 
 /// One object at one version: everything about it tells its version, so that a blend of two would show. Now
 /// and then it has another ID or another UID.

@@ -49,6 +49,7 @@ fn an_object_that_lived_again_gets_a_new_deadline() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of objects: minutes under Miri")]
 fn one_sweep_does_a_bounded_amount_and_the_next_goes_on() {
     let table = table();
     for number in 0..25_000 {
