@@ -2,7 +2,7 @@
 //!
 //! `on_request_headers` reads the address, looks the sandbox up in the shared table (lock-free, nothing
 //! allocated), and either answers on the spot or lets the request through to the sandbox's host; see
-//! [`cluster`](crate::cluster) for what a host is. A request whose host is not there yet is held; when the
+//! [`cluster`] for what a host is. A request whose host is not there yet is held; when the
 //! filter is told of it, everything is decided again. Bodies and upgrades never pass through the module.
 //!
 //! On the way back the filter puts the reason in the place of answers that Envoy gives itself because the

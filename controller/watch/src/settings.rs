@@ -85,6 +85,7 @@ struct RawSettings {
     /// Where this Envoy listens, its admin port included, as ip:port. 0.0.0.0 and [::] stand for every address of
     /// the machine. A route never leads there. The port of `refresh`, and the address that a request came in on, need
     /// not be listed.
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the schema's, where [::] is an address")]
     #[serde(default)]
     #[schemars(length(max = MAX_OWN_ADDRESSES), inner(regex(pattern = r"^(\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}$")))]
     own_addresses: Vec<String>,

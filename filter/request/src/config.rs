@@ -1,7 +1,7 @@
 //! The config of the HTTP filter, checked once and read by every request.
 //!
 //! It is in this crate and not in `sandgate-config` because its values are checked with the grammar of
-//! addresses, and because [`recognise`](crate::recognise) reads its parts.
+//! addresses, and because [`recognise`](crate::recognise()) reads its parts.
 
 mod check;
 mod raw;

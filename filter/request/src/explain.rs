@@ -46,7 +46,7 @@ pub enum StepOutcome {
     NotTried,
 }
 
-/// Tries the forms as [`recognise`](crate::recognise) does and says why each was taken or not. One step for
+/// Tries the forms as [`recognise`](crate::recognise()) does and says why each was taken or not. One step for
 /// each form, in order. Not for the request path: it allocates and reads headers more often.
 pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<Step> {
     let mut taken: Option<Address> = None;
@@ -80,7 +80,7 @@ pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<S
         .collect()
 }
 
-/// What the steps come to, which is what [`recognise`](crate::recognise) says of the same request.
+/// What the steps come to, which is what [`recognise`](crate::recognise()) says of the same request.
 pub fn concluded(steps: &[Step]) -> Recognition {
     let addressed = steps.iter().find_map(|step| match &step.outcome {
         StepOutcome::Addressed(address) => Some((**address).clone()),

@@ -51,6 +51,7 @@ pub(crate) struct Probe {
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,
     /// Where to send it: http://HOST[:PORT][/PATH]
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help, where brackets mean optional")]
     pub(crate) url: String,
 }
 
