@@ -12,7 +12,9 @@ use sandgate_routes::{
 use crate::fixture::{everything, key, sandbox, version};
 
 const OBJECTS: u64 = if cfg!(miri) { 8 } else { 64 };
-const TIME: Duration = if cfg!(miri) { Duration::from_millis(2_000) } else { Duration::from_millis(2_500) };
+const TIME: Duration = if cfg!(miri) { Duration::from_millis(100) } else { Duration::from_millis(2_500) };
+/// Of each writer, also when the time is over: enough that some are stale. Miri does a few in a second.
+const LEAST_WRITES: u64 = if cfg!(miri) { 12 } else { 1 };
 
 /// One object at one version: everything about it tells its version, so that a blend of two would show. Now
 /// and then it has another ID or another UID.
@@ -74,7 +76,7 @@ fn write(writer: &RouteWriter, clock: &AtomicU64, stop: &AtomicBool, seed: u64) 
     let reader = writer.reader();
     let mut random = seed;
     let mut writes = 0;
-    while !stop.load(Ordering::Relaxed) || writes == 0 {
+    while !stop.load(Ordering::Relaxed) || writes < LEAST_WRITES {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (object, late) = ((random >> 33) % OBJECTS, (random >> 50) % 40);
         let at = clock.fetch_add(1, Ordering::Relaxed).saturating_sub(late).max(1);
