@@ -48,17 +48,15 @@ mod error;
 mod load;
 mod parse;
 mod raw;
-mod status;
 mod trail;
 
 #[cfg(test)]
 mod tests;
 
 pub use error::FileError;
-pub use load::{FileStatusReader, read_routes};
+pub use load::{FileStatus, FileStatusReader, read_routes};
 pub use parse::{Format, parse_routes};
 pub use raw::routes_file_schema;
-pub use status::FileStatus;
 
 use load::{Loader, Trigger};
 use trail::Watch;

@@ -15,7 +15,30 @@ use sandgate_routes::{Capability, Fate, Observation, Outcome, RouteWriter, Scope
 use super::check::{Doubt, Doubts};
 use super::error::Place;
 use super::parse::parse_at_most;
-use super::{FileError, FileStatus, Format, MAX_BYTES, MAX_ROUTES, PROVIDER, parse_routes};
+use super::{FileError, Format, MAX_BYTES, MAX_ROUTES, PROVIDER, parse_routes};
+
+/// What a [`FileSource`](super::FileSource) last did. A new value replaces the old one as a whole, after the
+/// table has changed, so a reader never sees a count that is ahead of the table.
+#[derive(Clone, Debug, Default)]
+pub struct FileStatus {
+    /// The file, as it was given.
+    pub path: PathBuf,
+    /// How many loads went into the table: 0 before the first. Also the version of every route of the last
+    /// one.
+    pub generation: u64,
+    /// Routes of the last good load that are in the table.
+    pub routes: usize,
+    /// When the last good load was complete.
+    pub loaded_at: Option<SystemTime>,
+    /// Why the file as it is now is not what the table has. `None` when it is.
+    pub error: Option<String>,
+    /// The first unknown state of the file as it is in the table. The route is kept and not served.
+    pub warning: Option<String>,
+    /// Good loads since the start.
+    pub loads_ok: u64,
+    /// Failed loads since the start. The same content is counted once.
+    pub loads_failed: u64,
+}
 
 /// What makes the loader read the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +80,8 @@ type Read = Box<dyn FnMut(&Path) -> Result<Vec<u8>, FileError> + Send>;
 
 impl Loader {
     pub(super) fn new(path: PathBuf, writer: RouteWriter) -> Self {
-        let status = FileStatusReader(Arc::new(ArcSwap::from_pointee(FileStatus::new(path.clone()))));
+        let status = FileStatus { path: path.clone(), ..FileStatus::default() };
+        let status = FileStatusReader(Arc::new(ArcSwap::from_pointee(status)));
         let on_status = Box::new(|_: &FileStatus| ());
         Loader {
             path,
