@@ -151,7 +151,8 @@ async fn the_push_port_takes_part_it_acknowledges_nothing_from_the_first_signal_
     assert_eq!(get(gateway, ask("team--pushed")).await.sandbox(), "demo");
 }
 
-/// It learns that Envoy serves a little later than clients do.
+/// Closes: a SIGTERM in the 50 ms in which clients knew that Envoy served, and the command did not, ended
+/// Envoy without a drain.
 #[tokio::test]
 async fn one_that_is_told_to_end_as_soon_as_it_serves_cuts_no_request() {
     let (demo, _folder, file) = one_sandbox().await;

@@ -181,6 +181,8 @@ async fn a_broken_pair_keeps_the_last_good_one_and_no_other_from_changing() {
     eventually_true("the repaired pair is served", async || shows(HOST, &next).await).await;
 }
 
+/// Closes: after a hot restart the listener named the PEM files itself, so that a new certificate was not
+/// followed.
 #[tokio::test]
 async fn files_are_followed_after_a_hot_restart_too_and_one_into_a_broken_pair_does_not_happen() {
     let (site, (_demo, routes)) = (Site::new(), demo().await);
