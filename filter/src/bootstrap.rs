@@ -1,7 +1,7 @@
 //! The bootstrap extension: one for the process, from Envoy's start to its end.
 //!
-//! It makes the one [`gateway`] of the process. Listeners and clusters come and go with their configs; all of them read
-//! this gateway's table.
+//! It makes the one [`gateway`] of the process. Listeners and clusters come and go with their configs; all of
+//! them read this gateway's table.
 //!
 //! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway, also
 //! in `--mode validate`; nothing is started before `on_server_initialized`, which validation never reaches.

@@ -2,8 +2,9 @@
 //!
 //! Four extension points, each a thin translation between Envoy's hooks and plain Rust:
 //!
-//! * [`bootstrap`] owns the process-wide [gateway](bootstrap::gateway): the route table, the thread that keeps it true, the
-//!   admin pages and the gauges. There is one per process, whatever the number of listeners and reloads.
+//! * [`bootstrap`] owns the process-wide [gateway](bootstrap::gateway): the route table, the thread that
+//!   keeps it true, the admin pages and the gauges. There is one per process, whatever the number of
+//!   listeners and reloads.
 //! * [`http`] runs on Envoy's workers for every request: read the address, look it up, decide, then answer
 //!   or let it through. What is decided lives in `sandgate-request`, which knows nothing of Envoy.
 //!
@@ -37,8 +38,8 @@ fn init() -> bool {
     true
 }
 
-/// Envoy refused to define this metric. Trying again does not help: the name is taken, or metrics cannot be defined any
-/// more.
+/// Envoy refused to define this metric. Trying again does not help: the name is taken, or metrics cannot be
+/// defined any more.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot define the metric {0}")]
 struct UndefinedMetric(&'static str);

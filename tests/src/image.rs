@@ -1,8 +1,9 @@
 //! Scenarios on the image: with `SANDGATE_IMAGE_ROOT` set, every Envoy and every `sandgate` runs inside it.
 //!
-//! `make test-image` unpacks the image and sets `SANDGATE_ENVOY` and `SANDGATE_BIN` to scripts (`tests/image/bin`) that become bwrap,
-//! which starts the program in the image. So a scenario's child is bwrap, and the program is the only child of that. Signals
-//! are for the program: bwrap passes none on, and ends with the program's exit code.
+//! `make test-image` unpacks the image and sets `SANDGATE_ENVOY` and `SANDGATE_BIN` to scripts
+//! (`tests/image/bin`) that become bwrap, which starts the program in the image. So a scenario's child is
+//! bwrap, and the program is the only child of that. Signals are for the program: bwrap passes none on, and
+//! ends with the program's exit code.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -23,7 +24,8 @@ pub fn root() -> Option<PathBuf> {
     Some(root)
 }
 
-/// The process ID of the program that a child was started for: the child's own, or that of bwrap's only child.
+/// The process ID of the program that a child was started for: the child's own, or that of bwrap's only
+/// child.
 pub(crate) fn program(child: &mut Child) -> u32 {
     if root().is_some() { only_child(child) } else { child.id() }
 }

@@ -38,14 +38,15 @@ pub struct ProviderConfig {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String")]
     pub label_selector: Option<String>,
-    /// What becomes of an ID that two objects claim. `rank` serves one of them, the same at every gateway: the object's own
-    /// `namespace--name` before an ID by label, then the older object. `refuse` serves none while there are two.
+    /// What becomes of an ID that two objects claim. `rank` serves one of them, the same at every gateway:
+    /// the object's own `namespace--name` before an ID by label, then the older object. `refuse` serves none
+    /// while there are two.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawClash", extend("default" = "rank"))]
     pub(crate) clash: Option<RawClash>,
-    /// Dangerous. Serves objects whose address their owner writes (opensandbox; generic with an `ip` outside of
-    /// `status`) without `pod-ranges`. Anyone who may write such an object can then send the requests for its ID
-    /// to any private address that the gateway reaches.
+    /// Dangerous. Serves objects whose address their owner writes (opensandbox; generic with an `ip` outside
+    /// of `status`) without `pod-ranges`. Anyone who may write such an object can then send the requests for
+    /// its ID to any private address that the gateway reaches.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "bool", extend("default" = false))]
     pub(crate) any_address: Option<bool>,
@@ -85,8 +86,9 @@ pub struct ProviderConfig {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
     pub(crate) dead_at: Option<RawPaths>,
-    /// Generic only: the rules that give the state, of which the first that matches counts. An object that is being
-    /// deleted, or past `dead-at`, is dead before any of them; a running one without an address is creating.
+    /// Generic only: the rules that give the state, of which the first that matches counts. An object that is
+    /// being deleted, or past `dead-at`, is dead before any of them; a running one without an address is
+    /// creating.
     #[serde(default, deserialize_with = "given_objects")]
     #[schemars(with = "Vec<RawRule>", length(min = 1, max = MAX_RULES))]
     pub(crate) states: Option<Vec<RawRule>>,

@@ -1,10 +1,10 @@
 //! Requests signed with a shared key.
 //!
-//! `Authorization: SANDGATE-HMAC-SHA256 key=ID, time=UNIX, nonce=32 HEX, body=64 HEX, mac=64 HEX`, where `body` is the
-//! SHA-256 of the body and `mac` the HMAC-SHA-256, by the key named `ID`, of these lines joined by `\n`:
-//! `SANDGATE-HMAC-SHA256`, the ID, the method, the path with its query, the time, the nonce, the body's digest.
-//! Since the digest stands in the header, a stranger is refused before a byte of the body is read. Each nonce is good
-//! once (see `Replay`), so a try that is repeated is signed again.
+//! `Authorization: SANDGATE-HMAC-SHA256 key=ID, time=UNIX, nonce=32 HEX, body=64 HEX, mac=64 HEX`, where
+//! `body` is the SHA-256 of the body and `mac` the HMAC-SHA-256, by the key named `ID`, of these lines joined
+//! by `\n`: `SANDGATE-HMAC-SHA256`, the ID, the method, the path with its query, the time, the nonce, the
+//! body's digest. Since the digest stands in the header, a stranger is refused before a byte of the body is
+//! read. Each nonce is good once (see `Replay`), so a try that is repeated is signed again.
 
 use std::fmt;
 use std::path::Path;
@@ -83,7 +83,8 @@ impl HmacKey {
         Ok(format!("{SCHEME} key={}, time={unix}, nonce={nonce}, body={body}, mac={mac}", self.id))
     }
 
-    /// Whether `header` is a signature of this request by this key, whenever it was made and however often it was used.
+    /// Whether `header` is a signature of this request by this key, whenever it was made and however often it
+    /// was used.
     pub fn verifies(&self, header: &[u8], method: &str, path: &str, body: &[u8]) -> bool {
         let proof =
             Claim::parse(header).and_then(|claim| claim.verify(std::slice::from_ref(self), method, path));

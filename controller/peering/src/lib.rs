@@ -1,12 +1,13 @@
 //! The wire between managers and gateways: `POST /refresh`, as OpenKruise's manager sends it.
 //!
-//! A manager that pauses or deletes a sandbox knows it before any watch does. It pushes the route to every gateway. The
-//! feature `receive` has the gateway's side ([`Receiver`]), the feature `send` the manager's ([`Pusher`]). What sends
-//! links no server.
+//! A manager that pauses or deletes a sandbox knows it before any watch does. It pushes the route to every
+//! gateway. The feature `receive` has the gateway's side ([`Receiver`]), the feature `send` the manager's
+//! ([`Pusher`]). What sends links no server.
 //!
 //! # Message
-//! One [`RouteMessage`] in JSON, or a batch: one message a line, posted to `/refresh/batch`. Unknown keys are ignored. The
-//! object (`namespace`, `name`) and its `resourceVersion` order the message with whatever the watch brings.
+//! One [`RouteMessage`] in JSON, or a batch: one message a line, posted to `/refresh/batch`. Unknown keys are
+//! ignored. The object (`namespace`, `name`) and its `resourceVersion` order the message with whatever the
+//! watch brings.
 //!
 //! # Authentication
 //! In this order; everything that the head of a request shows is checked before its body is read:
@@ -16,21 +17,22 @@
 //!    `SANDGATE-HMAC-SHA256` by a shared key (see [`HmacKey`]).
 //! 3. Otherwise the client certificate is checked.
 //!
-//! A signature is good if its time is within the replay window of the receiver's clock, and later than the second in
-//! which the receiver started. Its nonce is good once. A sender signs every try anew.
+//! A signature is good if its time is within the replay window of the receiver's clock, and later than the
+//! second in which the receiver started. Its nonce is good once. A sender signs every try anew.
 //!
 //! # Acknowledgement
-//! 204 means that this process has applied the message, or knows something at least as new. It says nothing of other
-//! gateways or of a restart. 400 and 413 are final. 401, 408, 425, 429 and 5xx are about the moment: the sender retries.
+//! 204 means that this process has applied the message, or knows something at least as new. It says nothing
+//! of other gateways or of a restart. 400 and 413 are final. 401, 408, 425, 429 and 5xx are about the moment:
+//! the sender retries.
 //!
 //! # Drain
-//! A process that is about to end applies a message and answers 503, so that the sender pushes to the next process too.
-//! That process may listen on the same port at the same time.
+//! A process that is about to end applies a message and answers 503, so that the sender pushes to the next
+//! process too. That process may listen on the same port at the same time.
 //!
 //! # Limits
-//! A message has at most 1 MiB, a batch 8 MiB and 10,000 lines, a head 32 KiB. A body and a head have 5 s each. A
-//! connection may be silent for 5 s, and for 90 s once its sender is authenticated. 64 messages and 4 batches are read at
-//! a time. A quarter of the connections is for senders that are not authenticated.
+//! A message has at most 1 MiB, a batch 8 MiB and 10,000 lines, a head 32 KiB. A body and a head have 5 s
+//! each. A connection may be silent for 5 s, and for 90 s once its sender is authenticated. 64 messages and 4
+//! batches are read at a time. A quarter of the connections is for senders that are not authenticated.
 
 #![forbid(unsafe_code)]
 

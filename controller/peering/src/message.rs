@@ -5,8 +5,8 @@ use std::fmt;
 use sandgate_routes::{ObjectKey, Version};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// One route as it is pushed. Other keys are ignored, and a key that is missing or null is an empty text, as the
-/// senders that exist mean it.
+/// One route as it is pushed. Other keys are ignored, and a key that is missing or null is an empty text, as
+/// the senders that exist mean it.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteMessage {

@@ -1,12 +1,13 @@
 //! The receiver: the gateway's side of the protocol that the crate's docs describe.
 //!
-//! A pushed route is an observation like any other. The table orders it by its version with what the watch brings of the
-//! same object, so a push that comes late, twice or in the wrong order changes nothing.
+//! A pushed route is an observation like any other. The table orders it by its version with what the watch
+//! brings of the same object, so a push that comes late, twice or in the wrong order changes nothing.
 //!
 //! What a request passes, in this order:
 //!
 //! 1. [`connections`]: is there room for the connection?
-//! 2. [`server`]: TLS, HTTP/1.1, the time that each part may take ([`timeouts`]), one length only ([`framing`]).
+//! 2. [`server`]: TLS, HTTP/1.1, the time that each part may take ([`timeouts`]), one length only
+//!    ([`framing`]).
 //! 3. [`router`]: which of the four paths is it?
 //! 4. [`admission`]: is the sender authenticated ([`auth`]), and does the body fit?
 //! 5. [`apply`]: what does each message ask of the table, and what is its answer?
@@ -56,8 +57,8 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// The time between two attempts to start.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why the receiver does not listen yet. A retry helps once the files are right or the port is free; the receiver retries
-/// by itself.
+/// Why the receiver does not listen yet. A retry helps once the files are right or the port is free; the
+/// receiver retries by itself.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -68,8 +69,8 @@ enum StartError {
     Task(#[from] JoinError),
 }
 
-/// Receives what peers push and hands it to a table. A clone is the same receiver with the same status. It can be run
-/// again when the first run has ended; at most one of them runs at a time.
+/// Receives what peers push and hands it to a table. A clone is the same receiver with the same status. It
+/// can be run again when the first run has ended; at most one of them runs at a time.
 #[derive(Clone)]
 pub struct Receiver {
     settings: RefreshSettings,
@@ -98,8 +99,8 @@ impl Receiver {
         RefreshDrain(Arc::clone(&self.status))
     }
 
-    /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns. Needs a Tokio
-    /// runtime with time and I/O enabled.
+    /// Runs until `stop`, then closes the port, lets requests under way finish for a moment, and returns.
+    /// Needs a Tokio runtime with time and I/O enabled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let _run = self.status.begin();
         if self.settings.is_insecure() {

@@ -1,7 +1,8 @@
 //! Files with keys and certificates, read again when they change.
 //!
-//! If a file cannot be read or is wrong, the last good value stays in use and the error is reported. Kubernetes replaces
-//! the files of a mounted Secret together, so all of them are read as one value. They are checked once a second.
+//! If a file cannot be read or is wrong, the last good value stays in use and the error is reported.
+//! Kubernetes replaces the files of a mounted Secret together, so all of them are read as one value. They are
+//! checked once a second.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;

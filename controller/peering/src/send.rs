@@ -1,32 +1,33 @@
 //! The sender: the manager's side of the protocol that the crate's docs describe.
 //!
-//! [`Pusher::push`] queues a message for every peer and returns at once. Each peer has its own queue and worker, so no
-//! peer waits for another. The [`Ticket`] gives the outcome at each peer, by the caller's deadline; a message that has
-//! none by then is still sent.
+//! [`Pusher::push`] queues a message for every peer and returns at once. Each peer has its own queue and
+//! worker, so no peer waits for another. The [`Ticket`] gives the outcome at each peer, by the caller's
+//! deadline; a message that has none by then is still sent.
 //!
 //! # Order
-//! A peer gets one request at a time. Objects go out in the order in which they came up. Of one object only the newest
-//! message is sent, and never an older one after a newer one ([`queue`]).
+//! A peer gets one request at a time. Objects go out in the order in which they came up. Of one object only
+//! the newest message is sent, and never an older one after a newer one ([`queue`]).
 //!
 //! # Tries
-//! A message has ten tries within two seconds. The pause between two of them is 10 ms at first and grows. A connection
-//! may take 300 ms and an answer 100 ms; a peer that is slower gets more time ([`pace`]). The tries after the first are
-//! bounded for each peer ([`budget`]). A status that is about the message, such as 400 or 413, is final. One that is
-//! about the moment or the credentials (401, 408, 425, 429, 5xx) is not: a key may be on its way, or the gateway may
-//! restart.
+//! A message has ten tries within two seconds. The pause between two of them is 10 ms at first and grows. A
+//! connection may take 300 ms and an answer 100 ms; a peer that is slower gets more time ([`pace`]). The
+//! tries after the first are bounded for each peer ([`budget`]). A status that is about the message, such as
+//! 400 or 413, is final. One that is about the moment or the credentials (401, 408, 425, 429, 5xx) is not: a
+//! key may be on its way, or the gateway may restart.
 //!
 //! # Failure
-//! After the last try the ticket says [`Delivery::Failed`], and the failure is counted and logged. The message stays in
-//! the queue, and the peer is tried again, at most a second apart, until it has the newest message of every object.
-//! [`PushSettings::max_pending`] bounds the objects that wait.
+//! After the last try the ticket says [`Delivery::Failed`], and the failure is counted and logged. The
+//! message stays in the queue, and the peer is tried again, at most a second apart, until it has the newest
+//! message of every object. [`PushSettings::max_pending`] bounds the objects that wait.
 //!
-//! [`PushSettings::keep`] bounds how long a message waits that is no delete. The sandbox may have died since, and the
-//! peer may have forgotten that with its tombstone; a late message would then revive the route. A delete does no such
-//! harm, and waits until it is delivered.
+//! [`PushSettings::keep`] bounds how long a message waits that is no delete. The sandbox may have died since,
+//! and the peer may have forgotten that with its tombstone; a late message would then revive the route. A
+//! delete does no such harm, and waits until it is delivered.
 //!
 //! # Absent peers
-//! A peer that discovery does not find any more gets no requests, because its address may be another's by now. Its
-//! deletes, and those that are pushed meanwhile, are kept for [`PushSettings::keep_absent`] and sent if it returns.
+//! A peer that discovery does not find any more gets no requests, because its address may be another's by
+//! now. Its deletes, and those that are pushed meanwhile, are kept for [`PushSettings::keep_absent`] and sent
+//! if it returns.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,8 +102,8 @@ struct Shared {
 }
 
 impl Pusher {
-    /// Starts on the current Tokio runtime. Discovery begins at once; a peer is connected to when there is a message
-    /// for it.
+    /// Starts on the current Tokio runtime. Discovery begins at once; a peer is connected to when there is a
+    /// message for it.
     ///
     /// # Errors
     /// When a file with credentials is missing or wrong.
@@ -126,8 +127,8 @@ impl Pusher {
         waited.is_ok_and(|found| found.is_ok())
     }
 
-    /// Queues a message for every peer, and returns at once. A peer that is absent gets deletes only, and is not on the
-    /// ticket.
+    /// Queues a message for every peer, and returns at once. A peer that is absent gets deletes only, and is
+    /// not on the ticket.
     ///
     /// # Errors
     /// When the message names no object or has no version: then it has no order, and is not sent.

@@ -1,5 +1,5 @@
-//! What sends links no server: a manager pays for the HTTP client alone. Asks cargo for the dependencies of each feature,
-//! offline and without building anything.
+//! What sends links no server: a manager pays for the HTTP client alone. Asks cargo for the dependencies of
+//! each feature, offline and without building anything.
 
 #![forbid(unsafe_code)]
 

@@ -19,8 +19,8 @@ pub enum Outcome {
         /// The object shown under the ID; `None` while the ID is held.
         by: Option<ObjectKey>,
     },
-    /// The table changed, and no object is served under the ID: another live object claims it, and one of those
-    /// who do refuses to share it ([`Clash::Refuse`](crate::Clash::Refuse)).
+    /// The table changed, and no object is served under the ID: another live object claims it, and one of
+    /// those who do refuses to share it ([`Clash::Refuse`](crate::Clash::Refuse)).
     Ambiguous {
         /// Another claimant: of several, the first in the order of keys.
         other: ObjectKey,

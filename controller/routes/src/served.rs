@@ -37,8 +37,9 @@ fn random() -> u64 {
 
 static SEED: LazyLock<SharedSeed> = LazyLock::new(|| SharedSeed::from_u64(random()));
 
-// A map grows when it is nearly full, and searches long before that; 150 KB spare a small fleet both. Under Miri
-// it starts small: a scan of empty slots costs seconds there, and tests with few objects then see the map grow.
+// A map grows when it is nearly full, and searches long before that; 150 KB spare a small fleet both. Under
+// Miri it starts small: a scan of empty slots costs seconds there, and tests with few objects then see the
+// map grow.
 const AT_FIRST: usize = if cfg!(miri) { 16 } else { 8192 };
 
 pub(crate) struct ServedMap {

@@ -1,12 +1,12 @@
 //! Where routes come from.
 //!
-//! A source turns what it watches into observations and hands them to the one `RouteWriter`; the table decides what
-//! they change. A source that loses what it watches changes nothing: the last known table serves, and the source's
-//! status says how old it is and why.
+//! A source turns what it watches into observations and hands them to the one `RouteWriter`; the table
+//! decides what they change. A source that loses what it watches changes nothing: the last known table
+//! serves, and the source's status says how old it is and why.
 //!
-//! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The Kubernetes
-//! watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. Every address from outside passes one
-//! [`AddressPolicy`](sandgate_routes::AddressPolicy).
+//! The routes file ([`FileSource`]) is the embedded default, and the way to try Sandgate with no cluster. The
+//! Kubernetes watch ([`KubernetesSource`]) follows a cluster. Peers push to the [`Receiver`]. Every address
+//! from outside passes one [`AddressPolicy`](sandgate_routes::AddressPolicy).
 
 #![forbid(unsafe_code)]
 

@@ -38,8 +38,8 @@ pub struct Settings {
     own_addresses: Vec<SocketAddr>,
 }
 
-/// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered. At least one of
-/// `routes-file` and `kubernetes` is needed.
+/// Sandgate's bootstrap extension: where the routes come from and how long deletes are remembered. At least
+/// one of `routes-file` and `kubernetes` is needed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(
@@ -76,15 +76,15 @@ struct RawSettings {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "peer::RawRefresh")]
     refresh: Option<peer::RawRefresh>,
-    /// The ranges that sandboxes have their addresses from. A pushed or watched route to any other address is not
-    /// served. If left out, private addresses are allowed (RFC 1918, RFC 6598, IPv6 unique local). Needed with the
-    /// provider `opensandbox`.
+    /// The ranges that sandboxes have their addresses from. A pushed or watched route to any other address is
+    /// not served. If left out, private addresses are allowed (RFC 1918, RFC 6598, IPv6 unique local). Needed
+    /// with the provider `opensandbox`.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<String>", length(min = 1))]
     pod_ranges: Option<Vec<String>>,
-    /// Where this Envoy listens, its admin port included, as ip:port. 0.0.0.0 and [::] stand for every address of
-    /// the machine. A route never leads there. The port of `refresh`, and the address that a request came in on, need
-    /// not be listed.
+    /// Where this Envoy listens, its admin port included, as ip:port. 0.0.0.0 and [::] stand for every
+    /// address of the machine. A route never leads there. The port of `refresh`, and the address that a
+    /// request came in on, need not be listed.
     #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the schema's, where [::] is an address")]
     #[serde(default)]
     #[schemars(length(max = MAX_OWN_ADDRESSES), inner(regex(pattern = r"^(\[[0-9A-Fa-f:.]+\]|[0-9.]+):[0-9]{1,5}$")))]

@@ -41,17 +41,20 @@ struct RawCluster {
     /// How long a request may wait until Envoy has taken the sandbox's address.
     #[schemars(range(min = 1, max = MAX_WAIT_MILLISECONDS))]
     max_wait_milliseconds: u64,
-    /// How many ports of all sandboxes the gateway may have as hosts, over all its clusters. Over it unused ones are let go, and where there are none the answer is 503.
+    /// How many ports of all sandboxes the gateway may have as hosts, over all its clusters. Over it unused
+    /// ones are let go, and where there are none the answer is 503.
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     max_hosts: u64,
-    /// How many requests the gateway may hold until their hosts are there, over all its clusters; one more is answered with 503.
+    /// How many requests the gateway may hold until their hosts are there, over all its clusters; one more is
+    /// answered with 503.
     #[schemars(range(min = 1, max = MAX_HELD))]
     max_held_requests: u64,
     /// Requests in flight when their sandbox pauses or changes its address.
     on_pause: Ending,
     /// Requests in flight when their sandbox is deleted, or replaced by another of its name.
     on_delete: Ending,
-    /// Whether requests share connections, as with HTTP/2: the filter's connections-per-sandbox does not count them then.
+    /// Whether requests share connections, as with HTTP/2: the filter's connections-per-sandbox does not
+    /// count them then.
     shares_connections: bool,
     /// Ports that are spoken to with TLS. The first rule that fits decides; without one there is no TLS.
     #[serde(deserialize_with = "objects")]
@@ -75,8 +78,8 @@ struct RawTlsRule {
     #[serde(rename = "match")]
     #[schemars(length(min = 1))]
     socket: String,
-    /// The server's name where that transport socket has auto_host_sni: {id}, {namespace}, {name} and {uid} are the
-    /// sandbox's.
+    /// The server's name where that transport socket has auto_host_sni: {id}, {namespace}, {name} and {uid}
+    /// are the sandbox's.
     #[serde(default)]
     #[schemars(length(min = 1))]
     server_name: Option<String>,

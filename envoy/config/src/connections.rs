@@ -15,8 +15,8 @@ const MAX_CONNECTIONS: u32 = 1_000_000;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(title = "Sandgate connections config")]
 struct RawConnections {
-    /// How many connections one client address, or one IPv6 network of 64 bits, may have open; one more is closed at
-    /// once.
+    /// How many connections one client address, or one IPv6 network of 64 bits, may have open; one more is
+    /// closed at once.
     #[schemars(range(min = 1, max = MAX_CONNECTIONS))]
     connections_per_address: u32,
 }

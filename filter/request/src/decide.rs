@@ -1,7 +1,7 @@
 //! The routing decision: whether a request goes to its sandbox, and to which route.
 //!
-//! [`decide`] reads the table as it is now and keeps nothing between requests. It runs these checks and returns
-//! the first that fails:
+//! [`decide`] reads the table as it is now and keeps nothing between requests. It runs these checks and
+//! returns the first that fails:
 //! 1. the method is neither CONNECT nor TRACE;
 //! 2. the config allows the port;
 //! 3. the first lists are in the table;

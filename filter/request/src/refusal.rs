@@ -1,7 +1,7 @@
 //! Why a request is not forwarded, or does not reach its sandbox, and the codes of each answer.
 //!
-//! Every refusal has its own response code detail, so that an access log tells the sandbox's failures from the
-//! gateway's.
+//! Every refusal has its own response code detail, so that an access log tells the sandbox's failures from
+//! the gateway's.
 
 use sandgate_routes::State;
 
@@ -151,8 +151,8 @@ impl Trouble {
         Self::TooManyHeld,
     ];
 
-    /// The HTTP status, the response code detail, the gRPC status that is nearest in meaning, and the seconds of
-    /// `retry-after` where waiting helps. They are the same in every dialect.
+    /// The HTTP status, the response code detail, the gRPC status that is nearest in meaning, and the seconds
+    /// of `retry-after` where waiting helps. They are the same in every dialect.
     pub(crate) fn codes(self) -> (u16, &'static str, &'static str, Option<&'static str>) {
         match self {
             Self::Gone => (503, "sandbox_gone", "14", None),

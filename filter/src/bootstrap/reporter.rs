@@ -1,13 +1,13 @@
 //! Which of two processes reports the gauges during a hot restart.
 //!
-//! The new Envoy shows the sum of both processes' gauges, with the old one's values as of its last flush of statistics.
-//! A sum of connections is right; a sum of two tables with the same routes is not. So one of the two reports 0 in every
-//! gauge:
+//! The new Envoy shows the sum of both processes' gauges, with the old one's values as of its last flush of
+//! statistics. A sum of connections is right; a sum of two tables with the same routes is not. So one of the
+//! two reports 0 in every gauge:
 //! 1. The new process reports 0 until its listeners are open. The sum is the old process's value.
 //! 2. The old process reports 0 from its drain on, which begins when the new one's listeners are open.
-//! 3. The new process reports [`AFTER`] its listeners opened. By then it has read the old one's zeros if it flushes every
-//!    second, as the config of `sandgate run --hot-restart` does. With Envoy's default of five seconds the gauges are
-//!    doubled until then.
+//! 3. The new process reports [`AFTER`] its listeners opened. By then it has read the old one's zeros if it
+//!    flushes every second, as the config of `sandgate run --hot-restart` does. With Envoy's default of five
+//!    seconds the gauges are doubled until then.
 //!
 //! A process without hot restart reports always.
 

@@ -12,8 +12,8 @@ use foldhash::fast::RandomState;
 
 use super::usage::{Client, Usage};
 
-/// Where a host is: an address and a port, small because there are a hundred thousand. An IPv4 address and the IPv6 address that maps it are different, as they are to
-/// Envoy.
+/// Where a host is: an address and a port, small because there are a hundred thousand. An IPv4 address and
+/// the IPv6 address that maps it are different, as they are to Envoy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Endpoint {
     high: u64,
@@ -215,8 +215,8 @@ impl Host {
         self.quiet.load(Ordering::Relaxed)
     }
 
-    /// Main thread: checks whether the host was used since the last check, or is in use. Returns [`Self::quiet`] as it
-    /// is now.
+    /// Main thread: checks whether the host was used since the last check, or is in use. Returns
+    /// [`Self::quiet`] as it is now.
     pub(crate) fn check_use(&self) -> u8 {
         let used = self.recent_use.swap(UNUSED, Ordering::Relaxed) != UNUSED || self.in_flight() > 0;
         let quiet = if used { 0 } else { self.quiet().saturating_add(1) };

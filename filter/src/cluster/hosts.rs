@@ -1,34 +1,37 @@
 //! The main thread's book: which hosts there are, whose they are, which are wanted, and which have to go.
 //!
-//! It calls nothing and knows neither a clock nor Envoy. The main thread reports to it what happened and asks it what
-//! to do.
+//! It calls nothing and knows neither a clock nor Envoy. The main thread reports to it what happened and asks
+//! it what to do.
 //!
 //! # The life of a host
 //! 1. *Wanted*: a request wants an address for an identity ([`Book::want`]) and waits.
-//! 2. *Added*: if the address has no host, it is vacant. [`Book::take_adds`] hands vacant addresses out in the order in
-//!    which they were wanted; [`Book::added`] records the host and returns the requests that waited for it.
+//! 2. *Added*: if the address has no host, it is vacant. [`Book::take_adds`] hands vacant addresses out in
+//!    the order in which they were wanted; [`Book::added`] records the host and returns the requests that
+//!    waited for it.
 //! 3. *Closed*: the identity is not served there any more ([`Book::forget`]), the host was unused for a while
-//!    ([`Book::sweep`], [`Book::evict`]), nothing listens there ([`Book::give_up`]), or another identity waits for the
-//!    address ([`Book::take_turns`]). The host takes no new requests, but Envoy still has it.
-//! 4. *Past the barrier*: the main thread has [`Book::take_closed`] and a barrier that every worker passes. After it no
-//!    worker is about to use the host.
+//!    ([`Book::sweep`], [`Book::evict`]), nothing listens there ([`Book::give_up`]), or another identity
+//!    waits for the address ([`Book::take_turns`]). The host takes no new requests, but Envoy still has it.
+//! 4. *Past the barrier*: the main thread has [`Book::take_closed`] and a barrier that every worker passes.
+//!    After it no worker is about to use the host.
 //! 5. *Removed*: [`Book::removed`] makes the address vacant again if a request waits for it.
 //!
-//! An address is vacant only without a host (steps 2 and 5). So one address never has two hosts, and a new identity never
-//! gets an old one's connections. Two identities that are served at one address at the same time take turns: the one that
-//! has the address keeps it for [`TENURE`], then step 3 gives it to the one that waits.
+//! An address is vacant only without a host (steps 2 and 5). So one address never has two hosts, and a new
+//! identity never gets an old one's connections. Two identities that are served at one address at the same
+//! time take turns: the one that has the address keeps it for [`TENURE`], then step 3 gives it to the one
+//! that waits.
 //!
 //! # Why no update is lost
-//! Every request that waits is in `wants`, and its address is in one of four states, each with an event that ends it:
+//! Every request that waits is in `wants`, and its address is in one of four states, each with an event that
+//! ends it:
 //! * vacant: it is in `vacant`, and stays there until `take_adds` or `take_vacant` takes it;
-//! * being added: the main thread reports `added` or `refused`, and both return those who wait; an address that another
-//!   identity still waits for after `added` becomes contested;
+//! * being added: the main thread reports `added` or `refused`, and both return those who wait; an address
+//!   that another identity still waits for after `added` becomes contested;
 //! * contested: it is in `contested`, and stays there until `take_turns` closes its host or nobody waits;
 //! * closed: `closed` hands it out once, and `removed` makes it vacant.
 //!
-//! An identity that the table stops serving is reported with `forget`, which closes its hosts and returns its waiting
-//! requests. The main thread reports every host that it was handed before it reads another change, so `forget` finds all
-//! of them. A request that waits too long all the same is returned by [`Book::expire`].
+//! An identity that the table stops serving is reported with `forget`, which closes its hosts and returns its
+//! waiting requests. The main thread reports every host that it was handed before it reads another change, so
+//! `forget` finds all of them. A request that waits too long all the same is returned by [`Book::expire`].
 
 #[cfg(test)]
 mod model;

@@ -1,19 +1,22 @@
-//! The main thread's side of one cluster: it has Envoy add the hosts that are wanted and remove those that are not.
+//! The main thread's side of one cluster: it has Envoy add the hosts that are wanted and remove those that
+//! are not.
 //!
 //! # One run
 //! 1. Answer the bell ([`Shared::begin`]).
-//! 2. Apply changes of the table, compare identities with the table where changes were missed, and receive the messages
-//!    of workers; at most [`MAX_PER_RUN`] of each. What is left is for the next run, so that Envoy's main thread does
-//!    other work in between.
+//! 2. Apply changes of the table, compare identities with the table where changes were missed, and receive
+//!    the messages of workers; at most [`MAX_PER_RUN`] of each. What is left is for the next run, so that
+//!    Envoy's main thread does other work in between.
 //! 3. Wake requests that were held too long, and close a few shards' unused hosts.
-//! 4. Add the hosts that are wanted, in batches: a change costs Envoy nearly as much as many. [`Pace`] says when.
+//! 4. Add the hosts that are wanted, in batches: a change costs Envoy nearly as much as many. [`Pace`] says
+//!    when.
 //! 5. Start a barrier for closed hosts, and remove those that have passed one.
 //! 6. Set the timer, then rest: work that arrives now is found by the run that the timer starts.
 //!
 //! # Why no update is lost
-//! The bell is answered before anything is read, so work that arrives during a run rings for another one. A message
-//! first makes its identity followed and then reads the table: a change before that read is seen by it, and a change
-//! after it passes [`change_filter`]. When the feed overflows, every followed identity is compared with the table.
+//! The bell is answered before anything is read, so work that arrives during a run rings for another one. A
+//! message first makes its identity followed and then reads the table: a change before that read is seen by
+//! it, and a change after it passes [`change_filter`]. When the feed overflows, every followed identity is
+//! compared with the table.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -49,11 +52,11 @@ const EVICT_SHARDS: usize = 64;
 /// The metadata by which Envoy chooses a transport socket.
 const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
 
-/// The filter of this process's subscription: accepts changes of identities that are followed, which have hosts,
-/// requests in flight or held requests. In a large fleet that is a small part of all changes.
+/// The filter of this process's subscription: accepts changes of identities that are followed, which have
+/// hosts, requests in flight or held requests. In a large fleet that is a small part of all changes.
 ///
-/// The writer calls it for every change, also for those that are missed because the queue is full. So the new ID of an
-/// identity is recorded here.
+/// The writer calls it for every change, also for those that are missed because the queue is full. So the new
+/// ID of an identity is recorded here.
 pub(crate) fn change_filter(
     process: &Arc<Process>,
 ) -> impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static {
@@ -232,8 +235,8 @@ impl MainThread {
         }
     }
 
-    /// Where the table serves a followed identity, if anywhere; `None` if the table has lost it. An identity that is
-    /// just getting another ID may be found under neither: the caller tries again.
+    /// Where the table serves a followed identity, if anywhere; `None` if the table has lost it. An identity
+    /// that is just getting another ID may be found under neither: the caller tries again.
     fn served_now(&self, identity: u64) -> Result<Option<Option<IpAddr>>, Moving> {
         self.shared.reader().find_consistent(|table| {
             let id = self.shared.usages().id_of(identity)?;

@@ -3,10 +3,11 @@
 //! One thread, asleep until the next time it was asked for. It is started by the first request for a tick, so
 //! that a config that is only validated starts nothing, and it has ended when [`Ticker::stop`] returns.
 //!
-//! The thread also releases held requests a few at a time ([`Release`]), for which the main thread need not be
-//! woken. If all requests whose hosts were added in one batch went on at once, their worker would serve nobody
-//! else until each of them has opened its connection, and again when their answers come together. If many are
-//! ready, more of them go on at a time: the last one waits for some [`SHARE`] turns longer, whatever their number.
+//! The thread also releases held requests a few at a time ([`Release`]), for which the main thread need not
+//! be woken. If all requests whose hosts were added in one batch went on at once, their worker would serve
+//! nobody else until each of them has opened its connection, and again when their answers come together. If
+//! many are ready, more of them go on at a time: the last one waits for some [`SHARE`] turns longer, whatever
+//! their number.
 
 #[cfg(test)]
 mod tests;

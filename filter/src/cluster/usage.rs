@@ -4,18 +4,20 @@
 //! ([`Usages`]).
 //!
 //! # Shares
-//! One client that holds everything a sandbox may have shuts all others out. So a client has a *share* of each limit.
-//! A client is the address that Envoy says is the client's (`use_remote_address` and `xff_num_trusted_hops` decide
-//! which that is). Of an IPv6 address the first 64 bits count, because a host usually has all addresses below them.
+//! One client that holds everything a sandbox may have shuts all others out. So a client has a *share* of
+//! each limit. A client is the address that Envoy says is the client's (`use_remote_address` and
+//! `xff_num_trusted_hops` decide which that is). Of an IPv6 address the first 64 bits count, because a host
+//! usually has all addresses below them.
 //!
 //! # What a share costs
-//! Below a quarter of a client's share requests are counted by sandbox only; nearly every sandbox is there at nearly
-//! every time. From there on each new request is counted for its client too, without a lock: in two rows of counters,
-//! at a place in each that a keyed hash of the address names. The lower of the two counts is the client's. Two clients
-//! meet in both rows once in 65,536. The rows are made when a sandbox first needs them.
+//! Below a quarter of a client's share requests are counted by sandbox only; nearly every sandbox is there at
+//! nearly every time. From there on each new request is counted for its client too, without a lock: in two
+//! rows of counters, at a place in each that a keyed hash of the address names. The lower of the two counts
+//! is the client's. Two clients meet in both rows once in 65,536. The rows are made when a sandbox first
+//! needs them.
 //!
-//! What a client had before the counting began is not counted. So one client gets at least three quarters of its share,
-//! and at most the whole of it.
+//! What a client had before the counting began is not counted. So one client gets at least three quarters of
+//! its share, and at most the whole of it.
 
 #[cfg(test)]
 mod tests;
@@ -111,8 +113,8 @@ impl Usage {
     }
 }
 
-/// The usage of every identity that is followed: of those with a host in some cluster, a held request or a request in
-/// flight. Each of these holds the usage.
+/// The usage of every identity that is followed: of those with a host in some cluster, a held request or a
+/// request in flight. Each of these holds the usage.
 #[derive(Debug, Default)]
 pub(crate) struct Usages {
     /// Its keys are numbers of our own making.
@@ -126,10 +128,12 @@ impl Usages {
         self.usages.lock().get(&identity).and_then(Weak::upgrade)
     }
 
-    /// The usage of an identity, which is followed while the usage is held. `id` is the identity's ID in the table.
+    /// The usage of an identity, which is followed while the usage is held. `id` is the identity's ID in the
+    /// table.
     ///
-    /// To follow an identity: 1. take its usage; 2. read the table. The writer calls [`Self::is_followed`] after each
-    /// change, so a change that it rejected before step 1 is in the table by step 2, and none is missed.
+    /// To follow an identity: 1. take its usage; 2. read the table. The writer calls [`Self::is_followed`]
+    /// after each change, so a change that it rejected before step 1 is in the table by step 2, and none is
+    /// missed.
     pub(crate) fn of(&self, identity: u64, id: &str) -> Arc<Usage> {
         self.highest.fetch_max(identity, Ordering::AcqRel);
         let mut usages = self.usages.lock();

@@ -199,9 +199,9 @@ impl ClusterLb for Idle {
 
 /// The hosts that one worker may pick. Only that worker's membership hook edits them.
 ///
-/// Between two runs of the hook Envoy keeps every host alive that the worker has been told of. So a pointer in this
-/// map is the pointer of that one host, and its memory cannot have been used again. For the same reason the entry of
-/// that pointer in [`Published`], if there is one, is this very host's.
+/// Between two runs of the hook Envoy keeps every host alive that the worker has been told of. So a pointer
+/// in this map is the pointer of that one host, and its memory cannot have been used again. For the same
+/// reason the entry of that pointer in [`Published`], if there is one, is this very host's.
 pub(super) struct LocalHosts {
     /// Tells it from every other of the process: no two ever have the same.
     serial: u64,

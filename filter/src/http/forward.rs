@@ -1,11 +1,11 @@
 //! From a request to its host: address, decision, host, limits.
 //!
-//! A sandbox whose address is one of the gateway's own would send a request in a circle, or to the admin pages.
-//! Those addresses come from the config (`own-addresses`), from the receiver of pushes, and from the connection
-//! that the request came in on. They are compared when a request's host is missing, so that a request to a known
-//! host pays nothing; with ORIGINAL_DST nothing is known of hosts, and they are compared for every request. What
-//! they cannot show, such as a Service in front of the gateway, is found one hop later by the headers that every
-//! request to a sandbox carries.
+//! A sandbox whose address is one of the gateway's own would send a request in a circle, or to the admin
+//! pages. Those addresses come from the config (`own-addresses`), from the receiver of pushes, and from the
+//! connection that the request came in on. They are compared when a request's host is missing, so that a
+//! request to a known host pays nothing; with ORIGINAL_DST nothing is known of hosts, and they are compared
+//! for every request. What they cannot show, such as a Service in front of the gateway, is found one hop
+//! later by the headers that every request to a sandbox carries.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! The images as they are shipped: what is in them, that two builds are one, and that they run as their config says.
+//! The images as they are shipped: what is in them, that two builds are one, and that they run as their
+//! config says.
 //!
 //! Each needs the archives, so all are ignored where `make test-image` does not run them.
 

@@ -1,9 +1,11 @@
-//! Three gateways in network namespaces of their own, over lines that delay, lose, repeat and reorder packets, and that are cut.
+//! Three gateways in network namespaces of their own, over lines that delay, lose, repeat and reorder
+//! packets, and that are cut.
 //!
-//! Two senders, each with half of the history in an order of its own, push to all three. In turn each gateway is cut off,
-//! for longer than a message is tried, while the versions move on. What must hold: the others converge meanwhile; after the
-//! line is back the one that was cut off has their table within [`BOUND`], to the byte, by pushes alone; and at no gateway
-//! is a request served from a version older than one that it had acknowledged, so never from a dead one.
+//! Two senders, each with half of the history in an order of its own, push to all three. In turn each gateway
+//! is cut off, for longer than a message is tried, while the versions move on. What must hold: the others
+//! converge meanwhile; after the line is back the one that was cut off has their table within [`BOUND`], to
+//! the byte, by pushes alone; and at no gateway is a request served from a version older than one that it had
+//! acknowledged, so never from a dead one.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,7 +23,8 @@ use crate::support::{PORT, Seeded};
 
 /// Versions in each part of the history.
 const VERSIONS: u64 = 150;
-/// A sender's longest wait between two tries is a second, and a try takes a tenth of one: twenty of them may be in vain.
+/// A sender's longest wait between two tries is a second, and a try takes a tenth of one: twenty of them may
+/// be in vain.
 const BOUND: Duration = Duration::from_secs(22);
 /// A fair connection to the next city on a bad day.
 const BAD: Conditions = Conditions {

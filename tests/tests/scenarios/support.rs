@@ -34,7 +34,8 @@ pub(crate) fn splitting(mut filter: Value) -> Value {
     filter
 }
 
-/// Envoy's routes as the book says for `clear-route-cache`: what is for a sandbox goes to one, the rest to `rest`.
+/// Envoy's routes as the book says for `clear-route-cache`: what is for a sandbox goes to one, the rest to
+/// `rest`.
 pub(crate) fn split_routes(builder: Builder, rest: &Sandbox) -> Builder {
     builder
         .static_cluster("rest", rest)

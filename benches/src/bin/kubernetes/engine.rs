@@ -1,5 +1,5 @@
-//! The processes that the bench starts of itself: a gateway without Envoy, or a table alone. Each writes its progress to
-//! standard output and ends when its standard input does.
+//! The processes that the bench starts of itself: a gateway without Envoy, or a table alone. Each writes its
+//! progress to standard output and ends when its standard input does.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};

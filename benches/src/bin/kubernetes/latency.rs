@@ -77,7 +77,8 @@ fn millis(end: Instant, start: Instant) -> f64 {
     (after - before) * 1000.0
 }
 
-/// The gateway under test, without Envoy, in this process; waits for its first list. Gives the moment of each change.
+/// The gateway under test, without Envoy, in this process; waits for its first list. Gives the moment of each
+/// change.
 fn serve(fleet: &Fleet) -> mpsc::Receiver<Stamp> {
     let gateway = engine::gateway(&fleet.kubeconfig, &fleet.namespace);
     let mut changes = gateway.subscribe(FEED, |_, _| true);

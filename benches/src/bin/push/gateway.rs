@@ -1,4 +1,5 @@
-//! The gateway under test: a real Envoy with one worker, the module, and a port for pushes, on a core of its own; and its sandboxes.
+//! The gateway under test: a real Envoy with one worker, the module, and a port for pushes, on a core of its
+//! own; and its sandboxes.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,9 +1,10 @@
 //! From a push to the request that is answered by it.
 //!
-//! The clock starts before the push is written (or handed to the library) and stops when the first answer that tells of it has been read.
-//! Between the two one request after the other is sent on a kept connection, so the figure is too large by up to one round trip of a
-//! request, which is measured beside it (*a request*). A new sandbox needs, besides its route, a host in Envoy and a connection to it:
-//! both are in the figure. *To its answer* stops when the push itself is answered.
+//! The clock starts before the push is written (or handed to the library) and stops when the first answer
+//! that tells of it has been read. Between the two one request after the other is sent on a kept connection,
+//! so the figure is too large by up to one round trip of a request, which is measured beside it (*a
+//! request*). A new sandbox needs, besides its route, a host in Envoy and a connection to it: both are in the
+//! figure. *To its answer* stops when the push itself is answered.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
@@ -105,7 +106,8 @@ pub(crate) fn run(common: &Common, record: &mut Record) -> Result<()> {
     Ok(())
 }
 
-/// Asks until the answer is this one; microseconds since it began. How long each request took goes to `polls`.
+/// Asks until the answer is this one; microseconds since it began. How long each request took goes to
+/// `polls`.
 fn until(line: &mut Line, host: &str, status: u16, began: Instant, polls: &mut Vec<f64>) -> Result<f64> {
     while began.elapsed() < PATIENCE {
         let asked = Instant::now();

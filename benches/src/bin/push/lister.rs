@@ -1,5 +1,5 @@
-//! An API server that has nothing but a large list: OpenKruise sandboxes, streamed as the beginning of a watch, again each time it is
-//! told to end the watch. It answers as fast as it is read.
+//! An API server that has nothing but a large list: OpenKruise sandboxes, streamed as the beginning of a
+//! watch, again each time it is told to end the watch. It answers as fast as it is read.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -50,7 +50,8 @@ pub(crate) struct Lister {
 }
 
 impl Lister {
-    /// Serves from threads of its own, which end with the process. Every second list lacks the first `leavers` objects.
+    /// Serves from threads of its own, which end with the process. Every second list lacks the first
+    /// `leavers` objects.
     pub(crate) fn start(objects: usize, leavers: usize) -> Result<Arc<Self>> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).doing("a port for the list")?;
         let lister = Arc::new(Self {

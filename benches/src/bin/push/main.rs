@@ -1,5 +1,5 @@
-//! What pushed routes cost: from a push to the request that is answered by it, what many of them cost the requests, and how long a
-//! gateway that was cut off is behind. See the README of this folder's package.
+//! What pushed routes cost: from a push to the request that is answered by it, what many of them cost the
+//! requests, and how long a gateway that was cut off is behind. See the README of this folder's package.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ use sandgate_benches::questions::Questions;
 use sandgate_benches::record::Record;
 use sandgate_benches::{machine, open_loop, process, upstream};
 
-/// What pushed routes cost a real Envoy with the module. Needs SANDGATE_ENVOY and SANDGATE_MODULE; `make bench-push` sets them, builds
-/// what is needed and records everything.
+/// What pushed routes cost a real Envoy with the module. Needs SANDGATE_ENVOY and SANDGATE_MODULE;
+/// `make bench-push` sets them, builds what is needed and records everything.
 #[derive(Parser)]
 #[command(name = "push", max_term_width = 110)]
 struct Cli {
@@ -34,14 +34,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// From a push to the first request that is answered by it: a new sandbox served, a paused one refused, a deleted one gone
+    /// From a push to the first request that is answered by it: a new sandbox served, a paused one refused, a
+    /// deleted one gone
     Latency(Common),
     /// How many pushes a second one gateway takes, and what 20,000 a second do to the latency of requests
     Throughput(Common),
-    /// How long a gateway that was cut off needs for the table of the others once its line is back; three gateways in network
-    /// namespaces (needs root)
+    /// How long a gateway that was cut off needs for the table of the others once its line is back; three
+    /// gateways in network namespaces (needs root)
     Partition(Common),
-    /// From a push to the first request that is answered by it, while a list of a million objects is read and committed
+    /// From a push to the first request that is answered by it, while a list of a million objects is read and
+    /// committed
     Relist(Common),
     #[command(name = "__pinned", hide = true, disable_help_flag = true)]
     Pinned {

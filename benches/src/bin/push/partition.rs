@@ -1,8 +1,10 @@
 //! How long a gateway that was cut off needs for the table of the others once its line is back.
 //!
-//! Three gateways in network namespaces; one library sender in a fourth. A round cuts one off, changes every one of some sandboxes,
-//! waits until the others have all of it and the sender is out of tries for the one, puts the line back, and asks for its digest until
-//! that is the others'. A long cut lasts until the sender is at its longest pause between two tries. The clock runs from the moment the line is back; a question takes as long as *a look*.
+//! Three gateways in network namespaces; one library sender in a fourth. A round cuts one off, changes every
+//! one of some sandboxes, waits until the others have all of it and the sender is out of tries for the one,
+//! puts the line back, and asks for its digest until that is the others'. A long cut lasts until the sender
+//! is at its longest pause between two tries. The clock runs from the moment the line is back; a question
+//! takes as long as *a look*.
 
 use std::thread;
 use std::time::{Duration, Instant};

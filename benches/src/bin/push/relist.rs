@@ -1,11 +1,13 @@
-//! From a push to the request that is answered by it, while a list of a million objects is read and committed.
+//! From a push to the request that is answered by it, while a list of a million objects is read and
+//! committed.
 //!
-//! A gateway watches a cluster of so many sandboxes, served by [`lister`](crate::lister) from this process. Again and again the
-//! watch is ended with 410, so that the gateway lists everything anew; nothing in the list has changed, which is what a relist after an
-//! outage finds, but for [`LEAVERS`] sandboxes that left and came back in turn. Meanwhile sandboxes that are not in the list are pushed, one
-//! push after the other, as in `latency`. A push belongs to the phase in which it began: *idle*, *list* (objects are on their way)
-//! or *commit* (the list's end has been written, and the gateway does not say yet that the list is in: what is left in the
-//! connection's buffers, the commit, and what follows it).
+//! A gateway watches a cluster of so many sandboxes, served by [`lister`](crate::lister) from this process.
+//! Again and again the watch is ended with 410, so that the gateway lists everything anew; nothing in the
+//! list has changed, which is what a relist after an outage finds, but for [`LEAVERS`] sandboxes that left
+//! and came back in turn. Meanwhile sandboxes that are not in the list are pushed, one push after the other,
+//! as in `latency`. A push belongs to the phase in which it began: *idle*, *list* (objects are on their way)
+//! or *commit* (the list's end has been written, and the gateway does not say yet that the list is in: what
+//! is left in the connection's buffers, the commit, and what follows it).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

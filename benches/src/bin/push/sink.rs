@@ -1,4 +1,5 @@
-//! Takes pushes as a gateway does, answers them, and does nothing else: what the sending of them costs by itself.
+//! Takes pushes as a gateway does, answers them, and does nothing else: what the sending of them costs by
+//! itself.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,12 +1,14 @@
 //! How many pushes a second one gateway takes, and what so many of them do to the latency of requests.
 //!
-//! All pushes are of sandboxes that nobody asks for, and each changes the table; what the gateway says it has applied is what counts.
-//! First as fast as they are answered: one `POST /refresh` at a time on some connections, many of them written before the first is
-//! answered, and in batches as our sender makes them. Then at a fixed rate, in slots that alternate with idle ones, while requests come
-//! at a constant rate from a process of their own.
+//! All pushes are of sandboxes that nobody asks for, and each changes the table; what the gateway says it has
+//! applied is what counts. First as fast as they are answered: one `POST /refresh` at a time on some
+//! connections, many of them written before the first is answered, and in batches as our sender makes them.
+//! Then at a fixed rate, in slots that alternate with idle ones, while requests come at a constant rate from
+//! a process of their own.
 //!
-//! The senders share the core of those requests, and what they take of it shows in the requests' latency though it is nothing a gateway
-//! does. So there is a slot of its own for that: the same pushes, sent to a *sink* on the gateway's core that answers and does nothing.
+//! The senders share the core of those requests, and what they take of it shows in the requests' latency
+//! though it is nothing a gateway does. So there is a slot of its own for that: the same pushes, sent to a
+//! *sink* on the gateway's core that answers and does nothing.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -190,8 +192,8 @@ fn beside(
     Ok(())
 }
 
-/// Sends what is due at every step, shared between some connections. It does not catch up without end: a step is at most ten times its
-/// usual size, and what was taken is counted by the gateway.
+/// Sends what is due at every step, shared between some connections. It does not catch up without end: a step
+/// is at most ten times its usual size, and what was taken is counted by the gateway.
 fn at_rate(way: Way, to: SocketAddr, rate: u32, next: &AtomicU64, stop: &AtomicBool) -> Result<()> {
     let count = if way == Way::Batches { 1 } else { LINES };
     let mut lines = (0..count).map(|_| Line::open(to)).collect::<Result<Vec<Line>>>()?;

@@ -18,7 +18,8 @@ pub(crate) fn route(name: &str, uid: u64, state: &str, ip: IpAddr, version: u64)
     )
 }
 
-/// The `number`-th change of a fleet of so many sandboxes that nobody asks for: each moves, or sleeps and wakes.
+/// The `number`-th change of a fleet of so many sandboxes that nobody asks for: each moves, or sleeps and
+/// wakes.
 pub(crate) fn change(number: u64, fleet: u64, version: u64) -> String {
     let sandbox = number % fleet;
     let [.., high, low] = sandbox.to_be_bytes();

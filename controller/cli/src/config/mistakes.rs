@@ -64,8 +64,8 @@ fn in_section(text: &str, section: Map<String, Value>, base: &Value) -> Vec<Mist
     found
 }
 
-/// Takes out what stands at a path such as `filter.dialects.kruise` or `gateway.providers[0].kind`. An item of
-/// a list stays, so that those after it keep their numbers.
+/// Takes out what stands at a path such as `filter.dialects.kruise` or `gateway.providers[0].kind`. An item
+/// of a list stays, so that those after it keep their numbers.
 fn remove(value: &mut Value, path: &str) -> bool {
     let path = path.replace(['.', '['], "/").replace(']', "");
     let (above, key) = path.rsplit_once('/').unwrap_or(("", &path));

@@ -51,18 +51,19 @@ pub(crate) enum Version {
     V1_3,
 }
 
-/// HTTPS at the gateway's door. With this section the port speaks TLS only: HTTP/2 and HTTP/1.1, as the client likes.
+/// HTTPS at the gateway's door. With this section the port speaks TLS only: HTTP/2 and HTTP/1.1, as the
+/// client likes.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "Tls")]
 struct RawTls {
-    /// The certificates. A client is shown the first one that has the name it asks for (SNI), and the first of the list if
-    /// none has it.
+    /// The certificates. A client is shown the first one that has the name it asks for (SNI), and the first
+    /// of the list if none has it.
     #[schemars(length(min = 1, max = MAX_CERTIFICATES))]
     #[serde(deserialize_with = "objects")]
     certificates: Vec<RawCertificate>,
-    /// The authorities of clients' certificates, PEM. With it a client without a certificate of theirs is refused in the
-    /// handshake.
+    /// The authorities of clients' certificates, PEM. With it a client without a certificate of theirs is
+    /// refused in the handshake.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", length(min = 1))]
     client_ca: Option<String>,
@@ -72,18 +73,21 @@ struct RawTls {
     min_version: Version,
 }
 
-/// A certificate with its key. Both files are read again when they change; a pair that is not good changes nothing.
+/// A certificate with its key. Both files are read again when they change; a pair that is not good changes
+/// nothing.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Certificate")]
 struct RawCertificate {
-    /// The certificate and the ones between it and its authority, PEM. Relative paths are relative to the working folder.
+    /// The certificate and the ones between it and its authority, PEM. Relative paths are relative to the
+    /// working folder.
     #[schemars(length(min = 1))]
     certificate: String,
     /// Its key, PEM, without a passphrase.
     #[schemars(length(min = 1))]
     key: String,
-    /// Names that the certificate must be good for, such as *.sandboxes.example.com. Left out: whatever it is for.
+    /// Names that the certificate must be good for, such as *.sandboxes.example.com. Left out: whatever it is
+    /// for.
     #[serde(default)]
     #[schemars(length(max = MAX_DOMAINS), inner(length(max = MAX_DOMAIN), regex(pattern = DOMAIN)))]
     domains: Vec<String>,

@@ -23,8 +23,8 @@ fn what_is_signed_is_verified_with_everything_it_covers() {
 
 #[test]
 fn the_signature_is_the_one_that_openssl_makes() {
-    // printf 'SANDGATE-HMAC-SHA256\nmain\nPOST\n/refresh\n1700000000\n000102030405060708090a0b0c0d0e0f\nBODY' |
-    //   openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef
+    // printf 'SANDGATE-HMAC-SHA256\nmain\nPOST\n/refresh\n1700000000\n000102030405060708090a0b0c0d0e0f\nBODY'
+    // | openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef
     let body = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
     let mac = "212030beb473fe3b6ced9d1376fc8162947ce64fc44cc7d0f3c14e691388159b";
     let header = format!(

@@ -1,7 +1,7 @@
 //! Whether a request may push: authentication, room, and the size of its body.
 //!
-//! The order is the defence. A sender is authenticated by the head of its request before a byte of the body is kept, and
-//! takes one of the [`Permits`] only then.
+//! The order is the defence. A sender is authenticated by the head of its request before a byte of the body
+//! is kept, and takes one of the [`Permits`] only then.
 
 use axum::body::Body;
 use axum::extract::Request;

@@ -1,9 +1,9 @@
 //! What each message does to the table, and its answer.
 //!
-//! A message may be wrong in all but its object and version. Then its older route is withdrawn, as with a watched object
-//! that cannot be read. Where only the address is not allowed, the object is known and not routed to, and that is no error.
-//! A process that drains applies a message and answers 503, so that the sender pushes to the next process too (see
-//! [`RefreshDrain`](super::RefreshDrain)).
+//! A message may be wrong in all but its object and version. Then its older route is withdrawn, as with a
+//! watched object that cannot be read. Where only the address is not allowed, the object is known and not
+//! routed to, and that is no error. A process that drains applies a message and answers 503, so that the
+//! sender pushes to the next process too (see [`RefreshDrain`](super::RefreshDrain)).
 
 use std::net::IpAddr;
 
@@ -26,7 +26,8 @@ const DRAINING: &str =
 pub(crate) type Answer = (StatusCode, Option<String>);
 
 impl App {
-    /// Applies messages to the table and answers each. The table's subscribers are woken later, once for many messages.
+    /// Applies messages to the table and answers each. The table's subscribers are woken later, once for many
+    /// messages.
     pub(super) fn apply(&self, peer: &Peer, messages: &[&[u8]]) -> Vec<Answer> {
         let mut observed = Vec::with_capacity(messages.len());
         let refused: Vec<Option<Answer>> = messages
@@ -52,8 +53,8 @@ impl App {
         answers
     }
 
-    /// Deletes the object of a refused message at its version. Its older route may lead to the wrong pod or admit the wrong
-    /// clients.
+    /// Deletes the object of a refused message at its version. Its older route may lead to the wrong pod or
+    /// admit the wrong clients.
     fn withdraw(&self, message: &[u8]) {
         if let Some((key, version)) = RouteMessage::identity_of(message, &self.pushed.provider) {
             self.writer.delete(&key, Some(version));
@@ -166,8 +167,8 @@ impl RouteMessage {
         self.ip.parse().map(Some).map_err(|_| MessageError::Address)
     }
 
-    /// What the message says of its object. The table checks the rest, and the policy the address. `None` for a message of
-    /// an old sender, without the object's name: it is ignored.
+    /// What the message says of its object. The table checks the rest, and the policy the address. `None` for
+    /// a message of an old sender, without the object's name: it is ignored.
     pub(crate) fn observation(self, pushed: &Pushed) -> Result<Option<Observation>, MessageError> {
         if self.namespace.is_empty() && self.name.is_empty() && !self.id.is_empty() {
             return Ok(None);

@@ -1,9 +1,10 @@
 //! Who may push.
 //!
-//! A request has to satisfy one of the configured methods. If it has an `Authorization` header, only that header is
-//! checked: `Bearer` by TokenReview, `SANDGATE-HMAC-SHA256` by a shared key. A client certificate does not rescue a header
-//! that is wrong or of a method that is not configured. Without the header, the client certificate is checked. Everything
-//! that the head of a request shows is checked before its body is read.
+//! A request has to satisfy one of the configured methods. If it has an `Authorization` header, only that
+//! header is checked: `Bearer` by TokenReview, `SANDGATE-HMAC-SHA256` by a shared key. A client certificate
+//! does not rescue a header that is wrong or of a method that is not configured. Without the header, the
+//! client certificate is checked. Everything that the head of a request shows is checked before its body is
+//! read.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -1,14 +1,15 @@
 //! Which connections may stay when there is no room for all.
 //!
-//! A new connection is always accepted, so it never waits behind connections that say nothing. There are three kinds, each
-//! with room of its own:
+//! A new connection is always accepted, so it never waits behind connections that say nothing. There are
+//! three kinds, each with room of its own:
 //!
-//! - **Unproven**: no request on it was authenticated yet. They have a quarter of the room. When there is none left, the
-//!   oldest of the [source](source_of) with the most of them is evicted, so a host that opens many connections evicts its own.
-//! - **Proven**: it sent an authenticated request, or a good client certificate. They have the rest and are never evicted.
-//!   One that finds no room is answered, and closes after the answer.
-//! - **Probes**: it asked for `/healthz` or `/readyz`, and nothing was authenticated. There are [`PROBES`] of them; the
-//!   oldest is evicted first.
+//! - **Unproven**: no request on it was authenticated yet. They have a quarter of the room. When there is
+//!   none left, the oldest of the [source](source_of) with the most of them is evicted, so a host that opens
+//!   many connections evicts its own.
+//! - **Proven**: it sent an authenticated request, or a good client certificate. They have the rest and are
+//!   never evicted. One that finds no room is answered, and closes after the answer.
+//! - **Probes**: it asked for `/healthz` or `/readyz`, and nothing was authenticated. There are [`PROBES`] of
+//!   them; the oldest is evicted first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -145,8 +146,8 @@ impl Drop for Slot {
     }
 }
 
-/// What counts as one sender before it is authenticated: an IPv4 address, or the /64 of an IPv6 address, because one
-/// host has as many addresses of its /64 as it likes. IPv4 written as IPv6 is IPv4.
+/// What counts as one sender before it is authenticated: an IPv4 address, or the /64 of an IPv6 address,
+/// because one host has as many addresses of its /64 as it likes. IPv4 written as IPv6 is IPv4.
 pub(super) fn source_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -1,17 +1,18 @@
 //! Requests whose length is said in two ways.
 //!
-//! A request with both `Content-Length` and `Transfer-Encoding` may be read in two ways, and a proxy in front of the
-//! receiver may have read it in the other one: what it took for a body is then a request here. hyper reads such a
-//! request by its `Transfer-Encoding` and drops the other header, so a handler cannot see it. [`Framing`] looks at the
-//! bytes before hyper does:
+//! A request with both `Content-Length` and `Transfer-Encoding` may be read in two ways, and a proxy in front
+//! of the receiver may have read it in the other one: what it took for a body is then a request here. hyper
+//! reads such a request by its `Transfer-Encoding` and drops the other header, so a handler cannot see it.
+//! [`Framing`] looks at the bytes before hyper does:
 //!
-//! 1. A head is read line by line. A line ends with LF, the head with an empty line; that is how hyper reads it.
+//! 1. A head is read line by line. A line ends with LF, the head with an empty line; that is how hyper reads
+//!    it.
 //! 2. With `Content-Length` alone as many bytes are skipped, and the next head begins.
-//! 3. With `Transfer-Encoding` nothing more is looked at: the connection ends after that request, so hyper reads no
-//!    further head of it.
+//! 3. With `Transfer-Encoding` nothing more is looked at: the connection ends after that request, so hyper
+//!    reads no further head of it.
 //! 4. With both, or with a `Content-Length` that cannot be read here, the connection is
-//!    [`ambiguous`](Framing::is_ambiguous), and no request on it is answered but with 400. Else whoever pads a number past
-//!    [`LINE`] could hide the next head.
+//!    [`ambiguous`](Framing::is_ambiguous), and no request on it is answered but with 400. Else whoever pads
+//!    a number past [`LINE`] could hide the next head.
 //!
 //! A head that hyper cannot read ends the connection, so it does not matter what is made of it here.
 

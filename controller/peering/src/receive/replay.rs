@@ -1,13 +1,14 @@
 //! The nonces of signed requests: each is good once.
 //!
-//! Nonces are kept by the second in which their request was signed. A second that has left the window is forgotten,
-//! because its requests are refused for their time. Only requests with a good signature are noted, so nobody without a
-//! key can fill the store. A full store accepts nothing until a second has left the window; the sender may retry.
+//! Nonces are kept by the second in which their request was signed. A second that has left the window is
+//! forgotten, because its requests are refused for their time. Only requests with a good signature are noted,
+//! so nobody without a key can fill the store. A full store accepts nothing until a second has left the
+//! window; the sender may retry.
 //!
-//! A process does not have the nonces of an earlier one. So a request has to be signed in a later second than the one in
-//! which this store was made: a request that was captured before a restart is refused after it. A sender signs every try
-//! anew, so its first try a second later is good. The seconds are the sender's: if its clock is ahead, a captured
-//! request stays good that much longer.
+//! A process does not have the nonces of an earlier one. So a request has to be signed in a later second than
+//! the one in which this store was made: a request that was captured before a restart is refused after it. A
+//! sender signs every try anew, so its first try a second later is good. The seconds are the sender's: if its
+//! clock is ahead, a captured request stays good that much longer.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -37,7 +38,8 @@ impl Replay {
         time > self.since && time.abs_diff(now) <= self.window
     }
 
-    /// Notes a nonce. Denied if it was noted before or is of another time, and unchecked if the store is full.
+    /// Notes a nonce. Denied if it was noted before or is of another time, and unchecked if the store is
+    /// full.
     pub(crate) fn note(&mut self, time: u64, nonce: u128, now: u64) -> Result<(), Denied> {
         while let Some(second) = self.seconds.first_entry()
             && second.key().saturating_add(self.window) < now

@@ -1,12 +1,12 @@
 //! Bearer tokens: the Kubernetes API server reviews them (TokenReview), and its answers are cached.
 //!
-//! A token is good if the API server authenticates it, for our audience, as one of the subjects that may push. A good
-//! answer is cached for a minute, a bad one for five seconds. Each kind has a bounded cache of its own, so that made-up
-//! tokens cannot evict the good ones. Only digests of tokens are kept.
+//! A token is good if the API server authenticates it, for our audience, as one of the subjects that may
+//! push. A good answer is cached for a minute, a bad one for five seconds. Each kind has a bounded cache of
+//! its own, so that made-up tokens cannot evict the good ones. Only digests of tokens are kept.
 //!
-//! There are at most [`QUESTIONS`] reviews at a time, and [`PER_SOURCE`] of them for one source address, so a sender of
-//! many unknown tokens waits for its own. A source whose tokens keep being bad gets a few reviews a second (see
-//! [`sources`]). What is over that is [`Denied::Unchecked`].
+//! There are at most [`QUESTIONS`] reviews at a time, and [`PER_SOURCE`] of them for one source address, so a
+//! sender of many unknown tokens waits for its own. A source whose tokens keep being bad gets a few reviews a
+//! second (see [`sources`]). What is over that is [`Denied::Unchecked`].
 
 use std::collections::HashMap;
 use std::fmt;

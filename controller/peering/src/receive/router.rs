@@ -7,9 +7,10 @@
 //! | `GET /healthz` | 200 |
 //! | `GET /readyz` | 200 once the first lists are in the table, until the process drains; else 503 |
 //!
-//! The lines of a batch are applied in order, and each is accepted or refused on its own. The answer has one line of
-//! JSON for each: its number from 1, the status that it would have got alone, and what was wrong. Empty lines are
-//! skipped and not answered. A batch over a limit is refused whole, and nothing of it is applied.
+//! The lines of a batch are applied in order, and each is accepted or refused on its own. The answer has one
+//! line of JSON for each: its number from 1, the status that it would have got alone, and what was wrong.
+//! Empty lines are skipped and not answered. A batch over a limit is refused whole, and nothing of it is
+//! applied.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;

@@ -125,7 +125,8 @@ impl Server {
         let socket = SockRef::from(&stream);
         // Answers are small and waited for. Without the option they are only slower.
         let _ = socket.set_tcp_nodelay(true);
-        // A peer that does not read its answers is disconnected. Without the option its silence ends the connection.
+        // A peer that does not read its answers is disconnected. Without the option its silence ends the
+        // connection.
         let _ = socket.set_tcp_user_timeout(Some(timeouts.head));
         let mut peer =
             Peer { address, certificate: false, watchdog: Arc::new(Watchdog::new(timeouts)), slot };
@@ -149,7 +150,8 @@ impl Server {
         }
     }
 
-    /// Answers requests until the connection ends. Once `ending` changes, it ends after the request under way.
+    /// Answers requests until the connection ends. Once `ending` changes, it ends after the request under
+    /// way.
     async fn serve<S>(&self, stream: S, peer: Peer, mut ending: watch::Receiver<()>)
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -172,8 +174,8 @@ impl Server {
             let (router, peer) = (router.clone(), peer.clone());
             // hyper has removed `Content-Length` from such a request; see `framing`.
             let chunked = request.headers().contains_key(TRANSFER_ENCODING);
-            // Read before the answer is made. A connection whose answer is 204 must not close: its sender may have sent the
-            // next message already.
+            // Read before the answer is made. A connection whose answer is 204 must not close: its sender may
+            // have sent the next message already.
             let draining = self.app.status.is_draining();
             async move {
                 if ambiguous.load(Ordering::Relaxed) {
@@ -223,8 +225,8 @@ impl Server {
         }
     }
 
-    /// Follows the files with keys and certificates for ever. When they change, every open connection ends after its
-    /// request, because its peer was authenticated with the old ones.
+    /// Follows the files with keys and certificates for ever. When they change, every open connection ends
+    /// after its request, because its peer was authenticated with the old ones.
     pub(super) async fn follow_files(self: &Arc<Self>, end: &watch::Sender<()>) {
         let mut errors = [None, None];
         loop {
@@ -254,8 +256,10 @@ impl Server {
 /// Opens the port. It is exclusive, except beside a process that drains (see [`Server::hand_over`]):
 ///
 /// 1. The port is bound without `SO_REUSEPORT`. If that works, nobody else has it.
-/// 2. If it is in use, it is bound with the option. That works only if the other process has set the option too.
-/// 3. The option is removed from the new listener, so that the kernel does not spread new connections over both.
+/// 2. If it is in use, it is bound with the option. That works only if the other process has set the option
+///    too.
+/// 3. The option is removed from the new listener, so that the kernel does not spread new connections over
+///    both.
 ///
 /// The draining process may keep its port. What still connects there is answered 503 and comes back.
 pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {

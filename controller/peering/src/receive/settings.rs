@@ -1,4 +1,5 @@
-//! The `refresh` section of a gateway's config, checked: where peers push routes to, and how they authenticate.
+//! The `refresh` section of a gateway's config, checked: where peers push routes to, and how they
+//! authenticate.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

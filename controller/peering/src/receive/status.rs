@@ -18,7 +18,8 @@ pub struct RefreshStatus {
     pub methods: Vec<&'static str>,
     /// Whether anyone may push.
     pub insecure: bool,
-    /// What is wrong: the port is in use, or a file with keys or certificates is bad. The last good files stay in use.
+    /// What is wrong: the port is in use, or a file with keys or certificates is bad. The last good files
+    /// stay in use.
     pub error: Option<String>,
     /// Whether this process is about to end: what is pushed is applied, and not acknowledged.
     pub draining: bool,
@@ -32,7 +33,8 @@ pub struct RefreshStatus {
     pub stale: u64,
     /// Messages of old senders, without the name of an object: they are ignored.
     pub legacy: u64,
-    /// Messages that were refused as wrong. If their object and version are good, its older route is withdrawn.
+    /// Messages that were refused as wrong. If their object and version are good, its older route is
+    /// withdrawn.
     pub invalid: u64,
     /// Messages with an address that the policy does not allow: their objects are known and not routed to.
     pub outside: u64,
@@ -129,8 +131,8 @@ impl Drop for Run<'_> {
 pub struct RefreshStatusReader(pub(crate) Arc<StatusWriter>);
 
 impl RefreshStatusReader {
-    /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates only on a thread's
-    /// first call.
+    /// Where the receiver listens, once it does. For the request path: it takes no lock, and allocates only
+    /// on a thread's first call.
     pub fn listening(&self) -> Option<SocketAddr> {
         self.0.listening.load().as_deref().copied()
     }
@@ -156,9 +158,9 @@ impl RefreshStatusReader {
 pub struct RefreshDrain(pub(crate) Arc<StatusWriter>);
 
 impl RefreshDrain {
-    /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still served. The answer
-    /// is 503, so that the sender pushes to the next process too. `/readyz` is 503, and another process may listen on the
-    /// port beside this one.
+    /// From here on nothing is acknowledged. What is pushed is still applied, because requests are still
+    /// served. The answer is 503, so that the sender pushes to the next process too. `/readyz` is 503, and
+    /// another process may listen on the port beside this one.
     pub fn begin(&self) {
         self.0.draining.store(true, Ordering::Relaxed);
         self.0.drained.notify_one();

@@ -8,8 +8,8 @@
 //! | the handler, which reads the body | no limit here: the body has one of its own, [`Timeouts::body`] |
 //! | its peer to take an answer | [`Timeouts::head`], by `TCP_USER_TIMEOUT` |
 //!
-//! hyper's `header_read_timeout` does not do: it runs from the end of the last request, so that it counts the silence
-//! before a head too, and a connection cannot change it once its sender is known.
+//! hyper's `header_read_timeout` does not do: it runs from the end of the last request, so that it counts the
+//! silence before a head too, and a connection cannot change it once its sender is known.
 
 use std::time::Duration;
 
@@ -94,8 +94,8 @@ impl Watchdog {
         }
     }
 
-    /// Completes when the connection has taken too long. A deadline may move while this sleeps, so it looks again several
-    /// times in the shortest of them.
+    /// Completes when the connection has taken too long. A deadline may move while this sleeps, so it looks
+    /// again several times in the shortest of them.
     pub(crate) async fn overdue(&self) {
         let step = self.timeouts.unproven.min(self.timeouts.head) / 4;
         loop {

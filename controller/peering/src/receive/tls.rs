@@ -1,7 +1,8 @@
 //! The server's TLS.
 //!
-//! Where an authority is given, the server asks for a client certificate and goes on without one: probes have none, and
-//! other methods may authenticate the request. A certificate that is presented must be good, or the handshake fails.
+//! Where an authority is given, the server asks for a client certificate and goes on without one: probes have
+//! none, and other methods may authenticate the request. A certificate that is presented must be good, or the
+//! handshake fails.
 
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -35,8 +36,9 @@ pub(crate) fn server_config(files: &TlsFiles) -> Result<ServerConfig, Credential
     Ok(config)
 }
 
-/// Whether a client's certificate, which its authority has signed, is for one of these names. No names allow any.
-/// Names are compared exactly: a wildcard names servers that a certificate is good for, and identifies no client.
+/// Whether a client's certificate, which its authority has signed, is for one of these names. No names allow
+/// any. Names are compared exactly: a wildcard names servers that a certificate is good for, and identifies
+/// no client.
 pub(crate) fn is_named(certificate: &CertificateDer<'_>, names: &[ServerName<'static>]) -> bool {
     if names.is_empty() {
         return true;

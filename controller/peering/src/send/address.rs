@@ -21,7 +21,8 @@ pub struct PeerAddress {
 pub struct PeerAddressError;
 
 impl PeerAddress {
-    /// A peer that was found at an address; its certificate is checked for `server_name`, or for the address itself.
+    /// A peer that was found at an address; its certificate is checked for `server_name`, or for the address
+    /// itself.
     pub fn at(address: SocketAddr, secure: bool, server_name: Option<&str>) -> Self {
         let server_name = server_name.map_or_else(|| address.ip().to_string(), ToOwned::to_owned);
         Self { authority: address.to_string(), secure, server_name }

@@ -1,9 +1,10 @@
-//! How often one peer is tried again: [`PER_SECOND`] times a second, and [`PER_TRY`] times for each first try. So a
-//! peer that is down does not get ten tries for every message there is.
+//! How often one peer is tried again: [`PER_SECOND`] times a second, and [`PER_TRY`] times for each first
+//! try. So a peer that is down does not get ten tries for every message there is.
 //!
-//! This is a token bucket, and tower's `TpsBudget` is not. That one counts over a sliding window: after a burst that has
-//! spent it, there is no retry until the burst leaves the window, ten seconds later for a burst of [`MAX`]. Here a retry
-//! is earned every 100 ms, so a peer that is back after a second is reached after a second.
+//! This is a token bucket, and tower's `TpsBudget` is not. That one counts over a sliding window: after a
+//! burst that has spent it, there is no retry until the burst leaves the window, ten seconds later for a
+//! burst of [`MAX`]. Here a retry is earned every 100 ms, so a peer that is back after a second is reached
+//! after a second.
 
 use tokio::time::Instant;
 

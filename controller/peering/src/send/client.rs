@@ -1,7 +1,7 @@
 //! One try: messages go to a peer over HTTP, alone or as a batch, and each gets a status.
 //!
-//! A try that takes too long fails (see [`Pace`]). A batch that fails is halved for the next try: over a slow or lossy
-//! network a large one might never get through. A batch that succeeds doubles the size again.
+//! A try that takes too long fails (see [`Pace`]). A batch that fails is halved for the next try: over a slow
+//! or lossy network a large one might never get through. A batch that succeeds doubles the size again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl Client {
         self.connection = None;
     }
 
-    /// Sends the first of these messages, as many as one try may have. Returns the status of each that was answered, in
-    /// their order.
+    /// Sends the first of these messages, as many as one try may have. Returns the status of each that was
+    /// answered, in their order.
     pub(super) async fn send(&mut self, messages: &[Pending]) -> Result<Vec<Status>, TryError> {
         let first = &messages[..messages.len().min(self.batch_size)];
         let sent =

@@ -24,7 +24,8 @@ use crate::hmac::RandomError;
 /// Larger than the answer to the largest batch.
 const MAX_ANSWER: usize = 4 << 20;
 
-/// Why a try failed. Another try may help: the peer may be back, and the files of the credentials may be right by then.
+/// Why a try failed. Another try may help: the peer may be back, and the files of the credentials may be
+/// right by then.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TryError {
     #[error("no connection in time")]

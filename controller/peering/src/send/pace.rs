@@ -1,7 +1,8 @@
 //! How long to wait for one peer.
 //!
-//! The wait begins at the minimum. After an answer it is four times the smoothed time that answers take, within the
-//! minimum and the maximum. After a timeout it doubles, so a peer that has become slow has enough time after a few tries.
+//! The wait begins at the minimum. After an answer it is four times the smoothed time that answers take,
+//! within the minimum and the maximum. After a timeout it doubles, so a peer that has become slow has enough
+//! time after a few tries.
 
 use std::time::Duration;
 

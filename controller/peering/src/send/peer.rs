@@ -1,8 +1,8 @@
 //! One peer: what waits for it, what is in flight to it, and its metrics.
 //!
-//! The [`Pusher`](super::Pusher) adds messages and says whether the peer is among those that discovery finds. The
-//! peer's [`Worker`](super::worker::Worker) takes messages out and records what became of them. Neither waits for the
-//! other.
+//! The [`Pusher`](super::Pusher) adds messages and says whether the peer is among those that discovery finds.
+//! The peer's [`Worker`](super::worker::Worker) takes messages out and records what became of them. Neither
+//! waits for the other.
 
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ impl Peer {
         Self { address, absent: watch::Sender::new(None), queued: Notify::new(), state: Mutex::new(state) }
     }
 
-    /// Queues a message and never waits. For a peer that is absent only deletes are queued, and nobody waits for their
-    /// outcome. Returns whether the peer is among those found.
+    /// Queues a message and never waits. For a peer that is absent only deletes are queued, and nobody waits
+    /// for their outcome. Returns whether the peer is among those found.
     pub(super) fn push(&self, mut message: Pending) -> bool {
         let is_found = self.absent.borrow().is_none();
         if !is_found {
@@ -123,7 +123,8 @@ impl Peer {
         if is_news {
             self.retain_deletes();
             self.state.lock().metrics.error = Some(ABSENT.to_owned());
-            // The worker returns what is in flight to the queue. The next call sees whether deletes are among it.
+            // The worker returns what is in flight to the queue. The next call sees whether deletes are among
+            // it.
             return true;
         }
         let state = self.state.lock();
@@ -136,8 +137,8 @@ impl Peer {
         state.metrics.dropped += state.queue.retain_deletes(ABSENT) as u64;
     }
 
-    /// Takes the first message, or the first batch, out of the queue. Messages older than `keep` that are no deletes are
-    /// given up.
+    /// Takes the first message, or the first batch, out of the queue. Messages older than `keep` that are no
+    /// deletes are given up.
     pub(super) fn take(&self, batches: bool, keep: Duration) -> Vec<Pending> {
         let mut state = self.state.lock();
         let max = if batches { BATCH_MESSAGES } else { 1 };
@@ -194,8 +195,8 @@ impl Peer {
         message.resolve(delivery);
     }
 
-    /// Resolves messages that are out of tries, and those in the queue that have waited as long as a try takes: they
-    /// would fare no better. All of them are kept. The first failure is logged.
+    /// Resolves messages that are out of tries, and those in the queue that have waited as long as a try
+    /// takes: they would fare no better. All of them are kept. The first failure is logged.
     pub(super) fn fail(&self, messages: &mut [Pending], try_timeout: Duration, reason: &str) {
         let failed = Delivery::Failed { reason: reason.to_owned() };
         let mut state = self.state.lock();

@@ -1,10 +1,10 @@
 //! The messages that wait for one peer: the newest of each object, in the order in which the objects came up.
 //!
-//! - A newer message replaces the one of its object that waits, in its place. So a slow peer gets fewer messages, and
-//!   never an older one after a newer one.
+//! - A newer message replaces the one of its object that waits, in its place. So a slow peer gets fewer
+//!   messages, and never an older one after a newer one.
 //! - A message that could not be delivered returns to the front, unless a newer one of its object waits.
-//! - A queue that is full gives up the living object that waits longest: a peer this far behind learns of it from its
-//!   watch. It gives up a delete, the one that waits longest, only if nothing but deletes wait.
+//! - A queue that is full gives up the living object that waits longest: a peer this far behind learns of it
+//!   from its watch. It gives up a delete, the one that waits longest, only if nothing but deletes wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -42,7 +42,8 @@ impl Pending {
         }
     }
 
-    /// Whether this message replaces `other` of the same object. At one version a delete replaces what is none.
+    /// Whether this message replaces `other` of the same object. At one version a delete replaces what is
+    /// none.
     fn supersedes(&self, other: &Self) -> bool {
         self.version > other.version || (self.version == other.version && self.deletes && !other.deletes)
     }
@@ -141,8 +142,8 @@ impl Queue {
         self.order.values_mut().filter(overdue).map(|message| message.resolve(delivery.clone())).count()
     }
 
-    /// Gives up everything but the deletes, and returns how many messages that were. Resolves what it gives up as
-    /// dropped, and what it keeps as failed for this reason.
+    /// Gives up everything but the deletes, and returns how many messages that were. Resolves what it gives
+    /// up as dropped, and what it keeps as failed for this reason.
     pub(super) fn retain_deletes(&mut self, reason: &str) -> usize {
         let given_up = std::mem::take(&mut self.living);
         for place in &given_up {

@@ -17,17 +17,18 @@ pub struct PushSettings {
     pub give_up: Duration,
     /// The pause between the first two tries. It doubles with each try, up to twenty times as long.
     pub pause: Duration,
-    /// The longest pause between two tries of a peer that is not reached. The first is `pause`, and it doubles.
+    /// The longest pause between two tries of a peer that is not reached. The first is `pause`, and it
+    /// doubles.
     pub back_off: Duration,
-    /// How long a message that is no delete is kept for a peer that is not reached. It has to be shorter than the
-    /// tombstones of the receivers live (`tombstone-lifetime-seconds`, by default 600).
+    /// How long a message that is no delete is kept for a peer that is not reached. It has to be shorter than
+    /// the tombstones of the receivers live (`tombstone-lifetime-seconds`, by default 600).
     pub keep: Duration,
     /// How long deletes are kept for a peer that discovery does not find any more.
     pub keep_absent: Duration,
     /// Send what waits as one batch, to peers that take batches.
     pub batch: bool,
-    /// The objects that may wait for one peer. Past that, living objects are given up first, and deletes only where
-    /// nothing else waits.
+    /// The objects that may wait for one peer. Past that, living objects are given up first, and deletes only
+    /// where nothing else waits.
     pub max_pending: usize,
     /// The time between two discoveries.
     pub rediscover: Duration,

@@ -1,13 +1,14 @@
 //! The task that sends to one peer.
 //!
-//! One message, or one batch, is in flight at a time. It is tried again until each of its messages is delivered,
-//! refused, out of tries, or superseded by a newer one of its object that waits.
+//! One message, or one batch, is in flight at a time. It is tried again until each of its messages is
+//! delivered, refused, out of tries, or superseded by a newer one of its object that waits.
 //!
-//! What is out of tries returns to the queue, and the peer counts as not reached. While it does, the worker makes one
-//! try at a time. The time between two of them doubles, and a new message ends it early while the [`Budget`] lasts.
+//! What is out of tries returns to the queue, and the peer counts as not reached. While it does, the worker
+//! makes one try at a time. The time between two of them doubles, and a new message ends it early while the
+//! [`Budget`] lasts.
 //!
-//! While the peer is absent, which means that discovery does not find it, the worker sends nothing. What is in flight
-//! when that begins returns to the queue, of which only the deletes stay.
+//! While the peer is absent, which means that discovery does not find it, the worker sends nothing. What is
+//! in flight when that begins returns to the queue, of which only the deletes stay.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,8 +84,8 @@ impl Worker {
         self.rest(wait).await;
     }
 
-    /// Tries the messages in flight. Those that have an outcome leave; returns whether all have. The others are resolved
-    /// as failed, and stay.
+    /// Tries the messages in flight. Those that have an outcome leave; returns whether all have. The others
+    /// are resolved as failed, and stay.
     async fn deliver(&mut self) -> bool {
         let tries = if self.back_off.is_some() { 1 } else { self.settings.tries.max(1) };
         let since = Instant::now();

@@ -18,8 +18,8 @@ use super::error::Place;
 /// The JSON schema of a routes file, as published beside Envoy's config.
 ///
 /// The parser alone checks what a schema cannot say well: ids and `namespace`/`name` pairs are unique in a
-/// file, an `id` that is left out must still be valid when it is made, an `owner` is measured in bytes, and an
-/// `ip` is that of one machine.
+/// file, an `id` that is left out must still be valid when it is made, an `owner` is measured in bytes, and
+/// an `ip` is that of one machine.
 pub fn routes_file_schema() -> serde_json::Value {
     let generator = SchemaSettings::draft2020_12().into_generator();
     generator.into_root_schema_for::<RawFile<String>>().to_value()
@@ -79,11 +79,13 @@ pub(super) struct RawRoute<T> {
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", regex(pattern = r"^[!-~]{1,253}$"))]
     pub(super) uid: Option<T>,
-    /// Where the sandbox listens, IPv4 or IPv6, without a port: the request says which port. Needed when running.
+    /// Where the sandbox listens, IPv4 or IPv6, without a port: the request says which port. Needed when
+    /// running.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", extend("anyOf" = [{ "format": "ipv4" }, { "format": "ipv6" }]))]
     pub(super) ip: Option<T>,
-    /// Only a running sandbox is served. Any other word makes the sandbox known and not served, and is warned of.
+    /// Only a running sandbox is served. Any other word makes the sandbox known and not served, and is warned
+    /// of.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "AnyState", extend("default" = "running"))]
     pub(super) state: Option<T>,
@@ -95,7 +97,8 @@ pub(super) struct RawRoute<T> {
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
     pub(super) access_token: Option<T>,
-    /// What a request must carry in OpenSandbox-Secure-Access, with or without `enable-auth`. In place of access-token.
+    /// What a request must carry in OpenSandbox-Secure-Access, with or without `enable-auth`. In place of
+    /// access-token.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
     pub(super) secure_access_token: Option<T>,

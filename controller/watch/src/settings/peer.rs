@@ -1,5 +1,5 @@
-//! What the `refresh` section needs to know about the rest of the config: the provider whose objects are pushed, and
-//! the ranges of pod addresses. The receiver's crate checks the section's own keys.
+//! What the `refresh` section needs to know about the rest of the config: the provider whose objects are
+//! pushed, and the ranges of pod addresses. The receiver's crate checks the section's own keys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,7 +47,8 @@ fn watched(named: Option<&str>, kubernetes: &KubernetesSettings) -> Result<Pushe
     for Watched { provider, .. } in kubernetes.watched() {
         let next = rules_of(&**provider);
         let known = watched.entry(provider.name()).or_insert_with(|| next.clone());
-        // The entries of one provider may differ, and a push does not name its entry: the stricter rule counts.
+        // The entries of one provider may differ, and a push does not name its entry: the stricter rule
+        // counts.
         if next.clash == Clash::Refuse {
             known.clash = Clash::Refuse;
         }

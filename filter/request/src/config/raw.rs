@@ -25,15 +25,16 @@ pub(super) struct RawConfig {
     pub(super) domains: Vec<String>,
     /// What happens to a request that is not addressed to a sandbox.
     pub(super) unaddressed: Unaddressed,
-    /// Check the access token of sandboxes that have one: in x-access-token, or in OpenSandbox-Secure-Access for
-    /// requests in the OpenSandbox dialect. Where the owner has closed the sandbox with a token (OpenSandbox's secure
-    /// access), OpenSandbox-Secure-Access is checked with or without this.
+    /// Check the access token of sandboxes that have one: in x-access-token, or in OpenSandbox-Secure-Access
+    /// for requests in the OpenSandbox dialect. Where the owner has closed the sandbox with a token
+    /// (OpenSandbox's secure access), OpenSandbox-Secure-Access is checked with or without this.
     pub(super) enable_auth: bool,
-    /// Ports of sandboxes that requests may reach: numbers, and ranges such as "3000-3999". With none, all of them.
+    /// Ports of sandboxes that requests may reach: numbers, and ranges such as "3000-3999". With none, all of
+    /// them.
     #[schemars(schema_with = "ports")]
     pub(super) allowed_ports: Vec<Value>,
-    /// Ports that requests never reach, also where they are allowed above. List the gateway's own ports here where
-    /// sandboxes share its network.
+    /// Ports that requests never reach, also where they are allowed above. List the gateway's own ports here
+    /// where sandboxes share its network.
     #[schemars(schema_with = "ports")]
     pub(super) denied_ports: Vec<Value>,
     /// How the sandbox's address is connected to.
@@ -41,8 +42,8 @@ pub(super) struct RawConfig {
     /// What one sandbox may have at one time, on this whole gateway.
     #[serde(deserialize_with = "object")]
     pub(super) limits: RawLimits,
-    /// Set the header x-sandgate-route: sandbox on requests to sandboxes and choose the route anew, so that routes can
-    /// match on it.
+    /// Set the header x-sandgate-route: sandbox on requests to sandboxes and choose the route anew, so that
+    /// routes can match on it.
     pub(super) clear_route_cache: bool,
 }
 
@@ -67,8 +68,9 @@ pub(super) struct RawDialects {
 pub(super) struct RawKruise {
     /// Recognise this dialect at all.
     pub(super) enabled: bool,
-    /// The path /kruise/{id}/{port}/{rest}. Without this key it is on, but off where a host form is on and domains are
-    /// given: there every sandbox has an origin of its own, and a path would give it a second one that it shares.
+    /// The path /kruise/{id}/{port}/{rest}. Without this key it is on, but off where a host form is on and
+    /// domains are given: there every sandbox has an origin of its own, and a path would give it a second one
+    /// that it shares.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub(super) path: Option<bool>,
@@ -76,7 +78,8 @@ pub(super) struct RawKruise {
     pub(super) headers: bool,
     /// The host {port}-{id}.{domain}.
     pub(super) host: bool,
-    /// The header with the ID. Header names must differ from each other and must not be ones that carry secrets.
+    /// The header with the ID. Header names must differ from each other and must not be ones that carry
+    /// secrets.
     #[schemars(length(max = MAX_NAME), regex(pattern = r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$"))]
     pub(super) sandbox_header_name: String,
     /// The header with the port.
@@ -124,11 +127,13 @@ pub(super) struct RawLimits {
     /// Requests in flight, WebSockets and event streams included; one more is answered with 429.
     #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = MAX_COUNT))]
     pub(super) requests_per_sandbox: Value,
-    /// Connections in use; one more is answered with 429. A request over HTTP/1.1 uses one, requests over HTTP/2 share.
+    /// Connections in use; one more is answered with 429. A request over HTTP/1.1 uses one, requests over
+    /// HTTP/2 share.
     #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = MAX_COUNT))]
     pub(super) connections_per_sandbox: Value,
-    /// How much of the two above and of the cluster's max-ports-per-sandbox one client address may have, in percent; more is
-    /// answered with 429. 100 switches it off, which is right behind a proxy that hides addresses. 16 of each may be had always.
+    /// How much of the two above and of the cluster's max-ports-per-sandbox one client address may have, in
+    /// percent; more is answered with 429. 100 switches it off, which is right behind a proxy that hides
+    /// addresses. 16 of each may be had always.
     #[schemars(extend("type" = "integer", "minimum" = 1, "maximum" = 100))]
     pub(super) percent_per_client: Value,
 }

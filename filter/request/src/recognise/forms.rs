@@ -142,9 +142,9 @@ pub(crate) const SANDBOX_ID: &str = "x-sandbox-id";
 const SANDBOX_NAMESPACE: &str = "x-sandbox-namespace";
 const SANDBOX_PORT: &str = "x-sandbox-port";
 
-/// SIG agent-sandbox: `X-Sandbox-ID` makes the shape, even if empty. Namespace and port have defaults, but only
-/// where they are not sent. `X-Sandbox-Pod-IP` is never read: the table says where a sandbox is. `X-Sandbox-UID` is
-/// no part of the address; the decision compares it with the route that was found.
+/// SIG agent-sandbox: `X-Sandbox-ID` makes the shape, even if empty. Namespace and port have defaults, but
+/// only where they are not sent. `X-Sandbox-Pod-IP` is never read: the table says where a sandbox is.
+/// `X-Sandbox-UID` is no part of the address; the decision compares it with the route that was found.
 pub(crate) fn agent_sandbox_header<H: Headers + ?Sized>(
     headers: &H,
     config: &FilterConfig,

@@ -1,4 +1,5 @@
-//! The gateway's image as a runtime runs it: entrypoint and command as they stand, as PID 1, on the default ports.
+//! The gateway's image as a runtime runs it: entrypoint and command as they stand, as PID 1, on the default
+//! ports.
 //!
 //! It has a network namespace of its own for that (which needs root), with the sandbox and the clients in it.
 

@@ -1,7 +1,7 @@
 //! How often the API server is asked on behalf of one source address.
 //!
-//! A [source](source_of) may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. Sources that ask for nothing are
-//! forgotten when there are too many.
+//! A [source](source_of) may be wrong [`MISTAKES`] times, and earns [`PER_SECOND`] more each second. Sources
+//! that ask for nothing are forgotten when there are too many.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

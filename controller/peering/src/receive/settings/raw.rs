@@ -1,5 +1,5 @@
-//! The `refresh` section as it is written. Unknown keys are refused. The comments of these types are the descriptions in
-//! the JSON schema of the gateway's config.
+//! The `refresh` section as it is written. Unknown keys are refused. The comments of these types are the
+//! descriptions in the JSON schema of the gateway's config.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -22,8 +22,9 @@ const MAX_WINDOW_SECONDS: u64 = 300;
 const MAX_KEYS: usize = 16;
 const MAX_KEY_ID: usize = 64;
 
-/// Where peers push routes to (`POST /refresh`), and how they prove who they are: at least one of `tls.client-ca`,
-/// `token-review` and `hmac`, or `insecure: true`. A request has to satisfy one of those that are given.
+/// Where peers push routes to (`POST /refresh`), and how they prove who they are: at least one of
+/// `tls.client-ca`, `token-review` and `hmac`, or `insecure: true`. A request has to satisfy one of those
+/// that are given.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend(
@@ -48,21 +49,23 @@ pub struct RawRefresh {
     /// The port to listen on; 0 for a free one, which the status page tells.
     #[serde(default = "default_port")]
     port: u16,
-    /// The provider whose objects are pushed: one of `kubernetes.providers`, because watch and push of one object meet under
-    /// one name. Left out: the only one there. Where nothing is watched it has to be given.
+    /// The provider whose objects are pushed: one of `kubernetes.providers`, because watch and push of one
+    /// object meet under one name. Left out: the only one there. Where nothing is watched it has to be given.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9._-]{1,63}$"))]
     provider: Option<String>,
-    /// How long a pushed route lives that no watch covers, from the last push of it: an equal one counts too. A route that
-    /// a watch covers has no lease; the watch tells what becomes of it.
+    /// How long a pushed route lives that no watch covers, from the last push of it: an equal one counts too.
+    /// A route that a watch covers has no lease; the watch tells what becomes of it.
     #[serde(default = "default_lease")]
     #[schemars(range(min = 1, max = MAX_LEASE_SECONDS))]
     lease_seconds: u64,
-    /// How long a push may be ahead of a watch that is heard. If the watch has no word of it by then, it is undone.
+    /// How long a push may be ahead of a watch that is heard. If the watch has no word of it by then, it is
+    /// undone.
     #[serde(default = "default_confirmation")]
     #[schemars(range(min = 1, max = MAX_CONFIRMATION_SECONDS))]
     confirmation_seconds: u64,
-    /// Connections at once. A quarter of them is for those that have not proven who they are, of which the oldest goes first.
+    /// Connections at once. A quarter of them is for those that have not proven who they are, of which the
+    /// oldest goes first.
     #[serde(default = "default_connections")]
     #[schemars(range(min = 1, max = MAX_CONNECTIONS))]
     max_connections: u64,
@@ -97,7 +100,8 @@ struct RawTls {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String", length(min = 1))]
     client_ca: Option<String>,
-    /// Believe only client certificates for one of these DNS names or addresses; empty: every one of the authorities'.
+    /// Believe only client certificates for one of these DNS names or addresses; empty: every one of the
+    /// authorities'.
     #[serde(default)]
     client_names: Vec<String>,
 }
@@ -109,8 +113,8 @@ struct RawTokenReview {
     /// The audience a token must be for.
     #[schemars(length(min = 1))]
     audience: String,
-    /// The user names that may push, such as `system:serviceaccount:NAMESPACE:NAME`: any pod can get a token for any
-    /// audience, so the audience alone proves nothing.
+    /// The user names that may push, such as `system:serviceaccount:NAMESPACE:NAME`: any pod can get a token
+    /// for any audience, so the audience alone proves nothing.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     subjects: Vec<String>,
     /// A kubeconfig; without one, the pod's own credentials, else KUBECONFIG or ~/.kube/config.
@@ -202,8 +206,8 @@ fn seconds(key: &str, found: u64, max: u64) -> Result<Duration, ConfigError> {
 }
 
 impl RawRefresh {
-    /// Checks the section. `choose` gives the rules of the provider that is pushed, by the name that the section has, if
-    /// it has one.
+    /// Checks the section. `choose` gives the rules of the provider that is pushed, by the name that the
+    /// section has, if it has one.
     ///
     /// # Errors
     /// A key that is wrong, and what `choose` says.
@@ -303,7 +307,8 @@ impl RawHmac {
             keys.push((id, path("hmac.keys.file", file)?));
         }
         let window = seconds("hmac.window-seconds", self.window_seconds, MAX_WINDOW_SECONDS)?;
-        // A message stays good for twice the window; one that outlives the tombstone could bring a route back.
+        // A message stays good for twice the window; one that outlives the tombstone could bring a route
+        // back.
         if window * 2 > tombstone_lifetime {
             return Err(refused(
                 "hmac.window-seconds",

@@ -94,7 +94,8 @@ async fn a_body_that_does_not_come_gets_408_and_the_connection_closes() {
 
 #[tokio::test]
 async fn a_sender_that_does_not_read_its_answer_is_disconnected() {
-    // Its silence would end the connection only after the deadline. What ends it before is `TCP_USER_TIMEOUT`.
+    // Its silence would end the connection only after the deadline. What ends it before is
+    // `TCP_USER_TIMEOUT`.
     let timeouts =
         Timeouts { head: SHORT, proven: DEADLINE * 2, unproven: DEADLINE * 2, ..Timeouts::default() };
     let plane = impatient(timeouts).await;
