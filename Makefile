@@ -82,7 +82,8 @@ apiserver="$$(tests/apiserver/build)"; tools="$$(tests/tools/build)"; envoy="$$(
 SANDGATE_APISERVER="$$apiserver" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
 endef
 
-lint: ## Formatting and clippy, warnings denied
+lint: ## Formatting, the width of comments, and clippy, warnings denied
+	.ci/comment-width
 	cargo fmt --all --check
 	cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
 	cargo metadata --manifest-path tests/fuzz/Cargo.toml --locked --format-version 1 >/dev/null
