@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access::Access;
-use crate::event::retry_after;
+use crate::events::retry_after;
 use crate::failure::Failure;
 use crate::timing::Timing;
 

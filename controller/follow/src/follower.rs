@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::api::Api;
 use crate::backoff::Backoff;
+use crate::events::Lines;
 use crate::failure::Failure;
-use crate::lines::Lines;
 use crate::log::BoundedLog;
 use crate::sink::Sink;
 use crate::status::{FollowState, ListMode, StatusCell};

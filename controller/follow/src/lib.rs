@@ -43,10 +43,9 @@
 mod access;
 mod api;
 mod backoff;
-mod event;
+mod events;
 mod failure;
 mod follower;
-mod lines;
 mod log;
 mod sink;
 mod status;

@@ -9,7 +9,7 @@
 //! 2. [`server`]: TLS, HTTP/1.1, the time that each part may take ([`timeouts`]), one length only
 //!    ([`framing`]).
 //! 3. [`router`]: which of the four paths is it?
-//! 4. [`admission`]: is the sender authenticated ([`auth`]), and does the body fit?
+//! 4. [`router`]: is the sender authenticated ([`auth`]), and does the body fit?
 //! 5. [`apply`]: what does each message ask of the table, and what is its answer?
 
 use std::io;
@@ -23,12 +23,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
-mod admission;
 mod apply;
 mod auth;
 mod connections;
 mod framing;
-mod replay;
 mod review;
 mod router;
 mod server;

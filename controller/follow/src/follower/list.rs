@@ -14,9 +14,8 @@ use tokio::time::timeout;
 
 use super::Follower;
 use crate::api::Api;
-use crate::event::Event;
+use crate::events::{Event, Line, Lines};
 use crate::failure::{Failure, describe_json_error};
-use crate::lines::{Line, Lines};
 use crate::sink::{Rejected, Sink};
 use crate::status::FollowState;
 use crate::target::Target;

@@ -6,9 +6,8 @@ use sandgate_routes::Version;
 use tokio::time::Instant;
 
 use super::{Follower, list};
-use crate::event::Event;
+use crate::events::{Event, Line, Lines};
 use crate::failure::{Failure, shorten};
-use crate::lines::{Line, Lines};
 use crate::sink::{Head, Rejected, Sink};
 use crate::status::FollowState;
 

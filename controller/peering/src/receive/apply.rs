@@ -13,7 +13,7 @@ use sandgate_routes::{
 };
 use serde::Deserialize;
 
-use super::admission::MAX_MESSAGE;
+use super::router::MAX_MESSAGE;
 use super::router::{App, Peer};
 use super::settings::Pushed;
 use crate::message::{MessageError, RouteMessage, text};

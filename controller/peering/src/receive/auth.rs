@@ -6,19 +6,26 @@
 //! client certificate is checked. Everything that the head of a request shows is checked before its body is
 //! read.
 
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use parking_lot::Mutex;
 
-use super::replay::{MAX_NONCES, Replay};
 use super::review::Reviewer;
 use crate::credential::CredentialError;
 use crate::hmac::{Claim, HmacKey, Proof, unix_now};
 use crate::receive::settings::{HmacSettings, RefreshSettings};
 use crate::reload::Reloaded;
+
+#[cfg(test)]
+mod tests;
+
+/// At 20,000 signed requests a second and a window of 30 s either way there is room to spare.
+const MAX_NONCES: usize = 2_000_000;
 
 /// Why a request may not push. A retry helps with `Unchecked` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,4 +141,58 @@ impl Signatures {
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+/// The nonces of signed requests: each is good once.
+///
+/// Nonces are kept by the second in which their request was signed. A second that has left the window is
+/// forgotten, because its requests are refused for their time. Only requests with a good signature are noted,
+/// so nobody without a key can fill the store. A full store accepts nothing until a second has left the
+/// window; the sender may retry.
+///
+/// A process does not have the nonces of an earlier one. So a request has to be signed in a later second than
+/// the one in which this store was made: a request that was captured before a restart is refused after it. A
+/// sender signs every try anew, so its first try a second later is good. The seconds are the sender's: if its
+/// clock is ahead, a captured request stays good that much longer.
+#[derive(Debug)]
+struct Replay {
+    seconds: BTreeMap<u64, HashSet<u128>>,
+    count: usize,
+    window: u64,
+    max: usize,
+    /// When the store was made.
+    since: u64,
+}
+
+impl Replay {
+    fn new(window: Duration, max: usize, since: u64) -> Self {
+        Self { seconds: BTreeMap::new(), count: 0, window: window.as_secs(), max, since }
+    }
+
+    /// Whether the time of a request is within the window.
+    fn is_timely(&self, time: u64, now: u64) -> bool {
+        time > self.since && time.abs_diff(now) <= self.window
+    }
+
+    /// Notes a nonce. Denied if it was noted before or is of another time, and unchecked if the store is
+    /// full.
+    fn note(&mut self, time: u64, nonce: u128, now: u64) -> Result<(), Denied> {
+        while let Some(second) = self.seconds.first_entry()
+            && second.key().saturating_add(self.window) < now
+        {
+            self.count -= second.remove().len();
+        }
+        if !self.is_timely(time, now) {
+            return Err(Denied::Unauthorized);
+        }
+        if self.count >= self.max {
+            let seen = self.seconds.get(&time).is_some_and(|second| second.contains(&nonce));
+            return Err(if seen { Denied::Unauthorized } else { Denied::Unchecked });
+        }
+        if !self.seconds.entry(time).or_default().insert(nonce) {
+            return Err(Denied::Unauthorized);
+        }
+        self.count += 1;
+        Ok(())
+    }
 }

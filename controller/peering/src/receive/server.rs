@@ -28,9 +28,9 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::io::InspectReader;
 
-use super::admission::closing;
 use super::connections::{Connections, Slot};
 use super::framing::Framing;
+use super::router::closing;
 use super::router::{self, App, Peer};
 use super::settings::TlsFiles;
 use super::timeouts::Watchdog;

@@ -4,7 +4,7 @@ use sandgate_routes::State;
 use serde_json::{Value, json};
 
 use super::fixture::{Answer, Plane, message};
-use crate::receive::admission::MAX_MESSAGE;
+use crate::receive::router::MAX_MESSAGE;
 use crate::receive::router::{MAX_BATCH, MAX_LINES};
 
 async fn push(plane: &Plane, body: String) -> Answer {

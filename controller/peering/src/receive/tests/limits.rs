@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::fixture::{DEADLINE, KEY, Plane, eventually, key_file, message};
 use crate::HmacKey;
 use crate::hmac::unix_now;
-use crate::receive::admission::MAX_MESSAGE;
 use crate::receive::router::MAX_LINES;
+use crate::receive::router::MAX_MESSAGE;
 use crate::receive::timeouts::Timeouts;
 
 const SHORT: Duration = Duration::from_millis(150);

@@ -1,5 +1,7 @@
 use super::*;
 
+mod lines;
+
 fn read(line: &str) -> Result<Event<'_>, Failure> {
     Event::read(line.as_bytes())
 }

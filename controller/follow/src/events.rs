@@ -1,17 +1,27 @@
-//! The lines of a response body, as they arrive, in bounded memory.
+//! The lines of a response body, as they arrive, in bounded memory; and the events that the lines of a watch are.
 //!
 //! The buffer holds one line and at most one piece of the body behind it. A line that is longer than the
 //! bound is reported once and skipped. A body that ends within a line was cut off: the part of the line is
 //! dropped.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::client::Body;
+use kube::core::Status;
+use sandgate_routes::Version;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, describe_json_error, shorten};
+use crate::sink::{Head, Rejected};
+
+#[cfg(test)]
+mod tests;
 
 /// The capacity that an empty buffer may keep.
 const KEEP: usize = 256 << 10;
@@ -113,48 +123,69 @@ impl Lines {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// One line of a watch.
+#[derive(Debug)]
+pub(crate) enum Event<'a> {
+    /// ADDED or MODIFIED.
+    Seen { added: bool, object: &'a [u8] },
+    /// DELETED: the object is gone, or the selector does not select it any more.
+    Deleted(Result<Head, Rejected>),
+    /// Everything up to this version has been sent. `complete` marks the end of a streamed list.
+    Bookmark { version: Version, complete: bool },
+    /// ERROR: the watch is over.
+    Failed(Failure),
+}
 
-    fn lines(text: &str) -> Lines {
-        Lines::new(Body::from(text.as_bytes().to_vec()), 8, Duration::from_secs(5))
-    }
+#[derive(Deserialize)]
+struct RawEvent<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
 
-    async fn all(text: &str) -> (Vec<String>, Option<Failure>) {
-        let mut lines = lines(text);
-        let mut seen = Vec::new();
-        loop {
-            match lines.next(None).await {
-                Ok(Line::Text(text)) => seen.push(String::from_utf8_lossy(text).into_owned()),
-                Ok(Line::TooLong) => seen.push("too long".to_owned()),
-                Ok(Line::End | Line::Due) => return (seen, None),
-                Err(failure) => return (seen, Some(failure)),
-            }
-        }
-    }
+#[derive(Deserialize)]
+struct RawBookmark {
+    metadata: ObjectMeta,
+}
 
-    #[tokio::test]
-    async fn lines_come_one_by_one_and_empty_ones_do_not() {
-        let (seen, failure) = all("one\n\n \r\ntwo\n12345678\n").await;
-        assert_eq!(seen, ["one", "two", "12345678"]);
-        assert!(failure.is_none());
+impl<'a> Event<'a> {
+    /// Reads a line. The object of an ADDED or MODIFIED event is not read.
+    ///
+    /// # Errors
+    /// If the line is not an event.
+    pub(crate) fn read(line: &'a [u8]) -> Result<Self, Failure> {
+        let event: RawEvent<'a> = serde_json::from_slice(line)
+            .map_err(|error| Failure::Garbled(describe_json_error(&error).to_owned()))?;
+        let object = event.object.get().as_bytes();
+        Ok(match &*event.kind {
+            "BOOKMARK" => bookmark(object)?,
+            "ERROR" => Event::Failed(failure(object)),
+            "DELETED" => Event::Deleted(Head::read(object)),
+            kind @ ("ADDED" | "MODIFIED") => Event::Seen { added: kind == "ADDED", object },
+            kind => return Err(Failure::Garbled(format!("an event of type {:?}", shorten(kind)))),
+        })
     }
+}
 
-    #[tokio::test]
-    async fn an_end_within_a_line_is_a_cut() {
-        let (seen, failure) = all("one\ntw").await;
-        assert_eq!(seen, ["one"]);
-        assert!(matches!(failure, Some(Failure::Cut)), "{failure:?}");
-    }
+fn bookmark(object: &[u8]) -> Result<Event<'static>, Failure> {
+    let RawBookmark { metadata } = serde_json::from_slice(object)
+        .map_err(|error| Failure::Garbled(format!("a bookmark: {}", describe_json_error(&error))))?;
+    let version = metadata.resource_version.unwrap_or_default().parse();
+    let version = version.map_err(|error| Failure::Garbled(format!("the version of a bookmark: {error}")))?;
+    let annotations = metadata.annotations.unwrap_or_default();
+    let complete = annotations.get("k8s.io/initial-events-end").is_some_and(|value| value == "true");
+    Ok(Event::Bookmark { version, complete })
+}
 
-    #[tokio::test]
-    async fn a_line_that_is_too_long_is_reported_once_and_those_behind_it_are_read() {
-        let (seen, failure) = all("one\n123456789\ntwo\n").await;
-        assert_eq!(seen, ["one", "too long", "two"]);
-        assert!(failure.is_none());
-        let (seen, failure) = all("one\n1234567890123").await;
-        assert_eq!(seen, ["one", "too long"]);
-        assert!(matches!(failure, Some(Failure::Cut)), "{failure:?}");
-    }
+fn failure(object: &[u8]) -> Failure {
+    let status: Status = serde_json::from_slice(object).unwrap_or_default();
+    let message = if status.message.is_empty() { &status.reason } else { &status.message };
+    Failure::refused(status.code, message, retry_after(&status))
+}
+
+/// How long the server asks to wait, if it does.
+pub(crate) fn retry_after(status: &Status) -> Option<Duration> {
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
