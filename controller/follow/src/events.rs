@@ -1,4 +1,5 @@
-//! The lines of a response body, as they arrive, in bounded memory; and the events that the lines of a watch are.
+//! The lines of a response body, as they arrive, in bounded memory; and the events that the lines of a watch
+//! are.
 //!
 //! The buffer holds one line and at most one piece of the body behind it. A line that is longer than the
 //! bound is reported once and skipped. A body that ends within a line was cut off: the part of the line is

@@ -12,8 +12,8 @@
 //! Empty lines are skipped and not answered. A batch over a limit is refused whole, and nothing of it is
 //! applied.
 //!
-//! The order of admission is the defence. A sender is authenticated by the head of its request before a byte of the
-//! body is kept, and takes one of the [`Permits`] only then.
+//! The order of admission is the defence. A sender is authenticated by the head of its request before a byte
+//! of the body is kept, and takes one of the [`Permits`] only then.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
