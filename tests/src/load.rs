@@ -14,11 +14,13 @@
 //!
 //! **What a client may rely on**, and what it makes of it:
 //!
-//! | client | goes elsewhere when | a failure is |
-//! |---|---|---|
-//! | HTTP/1.1, keep-alive | an answer says `connection: close` | any other end of a request, also on a kept connection that was closed under it; nothing is sent twice |
-//! | HTTP/2 | it has a GOAWAY: new requests take a new connection, those under way finish on the old one | any request that was put on the wire and has no answer |
-//! | WebSocket | it is ended, if the scenario has said that it may be ([`Traffic::may_end`]) | any other end; an upgrade that is refused; an echo that is wrong, late or missing |
+//! - **HTTP/1.1, keep-alive.** It takes another connection after an answer that says `connection: close`. Any
+//!   other end of a request is a failure, also on a kept connection that was closed under it. Nothing is sent
+//!   twice.
+//! - **HTTP/2.** After a GOAWAY new requests take a new connection, and those under way finish on the old
+//!   one. A request that was put on the wire and has no answer is a failure.
+//! - **WebSocket.** It may be ended if the scenario has said so ([`Traffic::may_end`]). Any other end is a
+//!   failure, and so is an upgrade that is refused, or an echo that is wrong, late or missing.
 //!
 //! An answer is a 200 of the sandbox that was asked for, by its own word and complete. Some requests take a
 //! while and some carry a body, so that there are always some under way. A message that was under way when

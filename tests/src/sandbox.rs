@@ -12,7 +12,7 @@
 //! | `/upload` | `{"bytes","intact"}` of a body that repeats the [`Pattern`] |
 //! | `/download?bytes=N` | N bytes that repeat the [`Pattern`] |
 //! | `/trailers` | a body, then the trailer `grpc-status: 0` |
-//! | `/takeover.html` | a page whose service worker answers for the whole origin from then on; loaded when it is active |
+//! | `/takeover.html` | a page whose service worker answers for its origin once it is active |
 
 mod answer;
 mod pattern;
