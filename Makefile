@@ -121,6 +121,9 @@ $(MDBOOK)/bin/mdbook:
 	CARGO_TARGET_DIR=$(MDBOOK)/build cargo install --locked --debug --no-default-features --root $(MDBOOK) mdbook@0.5.4
 	@rm -rf $(MDBOOK)/build
 
+crds: ## Write the definitions of OpenKruise's kinds anew from their types: envoy/deploy/crds
+	SANDGATE_BLESS=1 cargo test --locked -p sandgate-objects --test definitions
+
 docs-reference: ## Write the configuration reference anew from the JSON schemas
 	SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- the_configuration_reference_is
 

@@ -124,5 +124,10 @@ pub(crate) fn time(place: Place<'_>, text: &str) -> Result<Option<SystemTime>, U
 /// `metadata.creationTimestamp` in seconds since 1970. It ranks the objects that claim one ID.
 pub(crate) fn created(text: Option<&str>) -> Result<Option<u64>, Unreadable> {
     let time = time(Place::Path("metadata.creationTimestamp"), text.unwrap_or_default())?;
-    Ok(time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()).map(|since| since.as_secs()))
+    Ok(time.and_then(since_1970))
+}
+
+/// Whole seconds since 1970; none for a time before.
+pub(crate) fn since_1970(time: SystemTime) -> Option<u64> {
+    time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs())
 }

@@ -104,10 +104,7 @@ impl<S: AsRef<str>, L, A, O> Metadata<S, L, A, O> {
     /// # Errors
     /// The first field of the metadata that is missing or wrong.
     pub fn identity_in_namespace(&self, provider: &str) -> Result<Identity<'_>, Unreadable> {
-        match str_of(&self.namespace) {
-            "" => Err(Unreadable::new("metadata.namespace", "missing")),
-            _ => self.identity(provider),
-        }
+        self.named().identity_in_namespace(provider, || self.created())
     }
 
     /// The identity of an object, which may have no namespace.
@@ -115,24 +112,67 @@ impl<S: AsRef<str>, L, A, O> Metadata<S, L, A, O> {
     /// # Errors
     /// The first field of the metadata that is missing or wrong.
     pub fn identity(&self, provider: &str) -> Result<Identity<'_>, Unreadable> {
-        let key = ObjectKey::new(provider, str_of(&self.namespace), str_of(&self.name)).map_err(|error| {
+        self.named().identity(provider, || self.created())
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named {
+            namespace: str_of(&self.namespace),
+            name: str_of(&self.name),
+            resource_version: str_of(&self.resource_version),
+            uid: str_of(&self.uid),
+            is_deleting: self.deletion_timestamp.is_some(),
+        }
+    }
+
+    fn created(&self) -> Result<Option<u64>, Unreadable> {
+        created(self.creation_timestamp.as_ref().map(AsRef::as_ref))
+    }
+}
+
+/// What an identity is made of, in whatever form the metadata is.
+pub(crate) struct Named<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) resource_version: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) is_deleting: bool,
+}
+
+/// When an object was created, in seconds since 1970. It is asked last, so that an error names the first
+/// field that is wrong.
+type Created = Result<Option<u64>, Unreadable>;
+
+impl<'a> Named<'a> {
+    pub(crate) fn identity_in_namespace(
+        self,
+        provider: &str,
+        created: impl FnOnce() -> Created,
+    ) -> Result<Identity<'a>, Unreadable> {
+        match self.namespace {
+            "" => Err(Unreadable::new("metadata.namespace", "missing")),
+            _ => self.identity(provider, created),
+        }
+    }
+
+    fn identity(self, provider: &str, created: impl FnOnce() -> Created) -> Result<Identity<'a>, Unreadable> {
+        let Self { namespace, name, resource_version, uid, is_deleting } = self;
+        let key = ObjectKey::new(provider, namespace, name).map_err(|error| {
             let path = match error {
                 KeyError::Namespace => "metadata.namespace",
                 KeyError::Name | KeyError::Provider => "metadata.name",
             };
             Unreadable::new(path, error.to_string())
         })?;
-        let version = str_of(&self.resource_version).parse().map_err(|error| {
+        let version = resource_version.parse().map_err(|error| {
             let reason = format!("expected a positive decimal number: {error}");
             Unreadable::new("metadata.resourceVersion", reason)
         })?;
-        let uid = str_of(&self.uid);
         if uid.is_empty() || uid.len() > MAX_UID || has_control(uid) {
             let reason = format!("expected 1 to {MAX_UID} bytes without control characters");
             return Err(Unreadable::new("metadata.uid", reason));
         }
-        let created = created(self.creation_timestamp.as_ref().map(AsRef::as_ref))?;
-        Ok(Identity { key, version, uid, created, is_deleting: self.deletion_timestamp.is_some() })
+        Ok(Identity { key, version, uid, created: created()?, is_deleting })
     }
 }
 

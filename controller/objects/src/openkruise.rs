@@ -25,12 +25,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, READY, is_true};
 use crate::decode::{decode, kept, object};
-use crate::fields::{Address, Place, id, owner, time, token};
+use crate::fields::{Address, Place, owner, time};
 use crate::kind::{BuiltIn, Id, Kind};
 use crate::metadata::{Identity, Metadata, Owner, str_of};
 use crate::provider::{Provider, Resource, Unreadable};
 use crate::text::Text;
 
+pub mod names;
+#[cfg(feature = "resources")]
+pub mod resources;
+mod rules;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -154,16 +158,14 @@ impl<S: AsRef<str>> Kind for Sandbox<S> {
     }
 
     fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {
-        let claimed = id(Place::Label(SANDBOX_ID), str_of(&self.metadata.labels.sandbox_id))?;
-        Id::claimed_or_own(identity, claimed)
+        rules::id_of(identity, str_of(&self.metadata.labels.sandbox_id))
     }
 
     /// The SandboxSet that still controls the sandbox. A claim removes this owner reference.
     fn pool(&self) -> Option<&str> {
         let controller = self.metadata.owner_references.0.first()?;
-        let is_set =
-            str_of(&controller.api_version) == API_VERSION && str_of(&controller.kind) == SANDBOX_SET;
-        is_set.then(|| str_of(&controller.name))
+        let is_pool = rules::is_pool(str_of(&controller.api_version), str_of(&controller.kind));
+        is_pool.then(|| str_of(&controller.name))
     }
 
     fn owner(&self) -> Result<&str, Unreadable> {
@@ -176,10 +178,7 @@ impl<S: AsRef<str>> Kind for Sandbox<S> {
 
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         let Annotations { runtime_access_token, envd_access_token, .. } = &self.metadata.annotations;
-        match token(Place::Annotation(RUNTIME_ACCESS_TOKEN), str_of(runtime_access_token))? {
-            None => token(Place::Annotation(ENVD_ACCESS_TOKEN), str_of(envd_access_token)),
-            found => Ok(found),
-        }
+        rules::token_of(str_of(runtime_access_token), str_of(envd_access_token))
     }
 
     fn requires_traffic_auth(&self) -> bool {
@@ -191,20 +190,13 @@ impl<S: AsRef<str>> Kind for Sandbox<S> {
     }
 
     fn live_state(&self, address: Address) -> State {
-        let ready = is_true(&self.status.conditions, READY);
-        match str_of(&self.status.phase) {
-            "Pending" => State::Creating,
-            "Succeeded" | "Failed" | "Terminating" => State::Dead,
-            // After the dead phases: a sandbox that has ended does not become creating because its pod is
-            // gone.
-            _ if address == Address::Missing => State::Creating,
-            _ if self.pool().is_some() && ready => State::Available,
-            _ if self.pool().is_some() => State::Creating,
-            "Running" if self.spec.paused == Some(true) => State::Paused,
-            "Running" if ready => State::Running,
-            "Running" => State::Creating,
-            "Paused" | "Resuming" | "Upgrading" | "Recycling" | "" => State::Paused,
-            _ => State::Unknown,
+        rules::Facts {
+            phase: str_of(&self.status.phase),
+            address,
+            is_in_pool: self.pool().is_some(),
+            is_paused: self.spec.paused == Some(true),
+            is_ready: is_true(&self.status.conditions, READY),
         }
+        .state()
     }
 }

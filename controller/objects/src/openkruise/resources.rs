@@ -1,0 +1,37 @@
+//! OpenKruise's kinds as whole objects, for whoever makes and changes them.
+//!
+//! Each kind has every field of `agents.kruise.io/v1alpha1` that is known, so an object survives being read
+//! and written. Parts that belong to others (pod templates, volume claims, probes) are kept as JSON text,
+//! unknown fields and all. A list or a map that is missing, null or empty is empty, and is left out when
+//! written.
+//!
+//! [`decode()`] reads an object and skips `metadata.managedFields`, which nobody here needs and which is
+//! often half of the object. [`definitions()`] gives the CustomResourceDefinitions.
+
+#![allow(clippy::duplicated_attributes, reason = "two columns of a kind may have one type")]
+
+mod checkpoint;
+mod common;
+mod decode;
+mod definitions;
+mod json;
+mod kind;
+mod sandbox;
+mod sandbox_template;
+mod schema;
+mod set;
+
+pub use checkpoint::{Checkpoint, CheckpointSpec, CheckpointStatus};
+pub use common::{
+    Condition, HibernateStrategy, HibernateType, PauseStrategy, PauseType, Runtime, TemplateRef, Time,
+};
+pub use decode::decode;
+pub use definitions::{Definition, definitions};
+pub use json::{AutoPausePolicy, PodTemplate, PodTemplateDelta, Probe, Schedule, VolumeClaimTemplate};
+pub use sandbox::{
+    ExecAction, Hook, Lifecycle, PodInfo, Sandbox, SandboxSpec, SandboxStatus, UpgradePolicy, UpgradeType,
+};
+pub use sandbox_template::{SandboxTemplate, SandboxTemplateSpec};
+pub use set::{
+    DEFAULT_MAX_UNAVAILABLE, SandboxSet, SandboxSetSpec, SandboxSetStatus, ScaleStrategy, UpdateStrategy,
+};

@@ -1,0 +1,36 @@
+//! The definitions that are published are those of the types.
+
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use sandgate_objects::openkruise::resources::{Definition, definitions};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../envoy/deploy/crds")
+}
+
+fn file_name(definition: &Definition) -> String {
+    format!("{}_{}.yaml", definition.spec.group, definition.spec.names.plural)
+}
+
+/// `make crds` writes them anew.
+#[test]
+fn the_published_definitions_are_the_generated_ones() {
+    for definition in definitions() {
+        let path = folder().join(file_name(&definition));
+        let generated =
+            format!("# Made of the types in controller/objects by `make crds`.\n{}", yaml(&definition));
+        if std::env::var_os("SANDGATE_BLESS").is_some() {
+            std::fs::create_dir_all(folder()).unwrap();
+            std::fs::write(&path, &generated).unwrap();
+        }
+        let published = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(published == generated, "{} is out of date: make crds writes it anew", path.display());
+    }
+}
+
+/// Bounds are floats in the type; `0` is what people write.
+fn yaml(definition: &Definition) -> String {
+    serde_saphyr::to_string(definition).unwrap().replace("minimum: 0.0\n", "minimum: 0\n")
+}
