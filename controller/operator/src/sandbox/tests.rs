@@ -1,0 +1,5 @@
+mod fixture;
+mod lives;
+mod pauses;
+mod pods;
+mod updates;

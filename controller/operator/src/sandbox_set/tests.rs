@@ -1,0 +1,4 @@
+mod fixture;
+mod invariants;
+mod plans;
+mod statuses;

@@ -1,0 +1,308 @@
+//! What this process knows of the cluster: sandboxes, their sets and templates, and their pods.
+//!
+//! # Who writes
+//! - The watch of each kind, through a [`Feed`].
+//! - The answer to every write of ours, through [`View::answered`] and [`View::deleted_by_us`]. So what this
+//!   process has written is never read older, and nothing has to wait for an event.
+//!
+//! The order of the versions decides between the two; see `store`.
+//!
+//! # Who reads
+//! Reconcilers, by key. They get `Arc`s of objects that never change. A set's children are indexed; see
+//! `pool`.
+//!
+//! # Who is told
+//! Each change marks the keys whose reconcilers have to look, and calls [`Mark`] for each of them after the
+//! view has changed. A repeated or older observation marks nothing.
+//!
+//! # Names of children
+//! A set chooses the name of a child and registers it here before the request. Until the child is seen, or
+//! the request is known to have failed, the name counts as a child in creation. So an answer that was lost
+//! never makes a second child.
+
+mod decode;
+mod feed;
+mod index;
+mod pod;
+mod pool;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use sandgate_follow::{Rejected, Target};
+use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_routes::Version;
+
+use crate::Key;
+pub(crate) use decode::Kept;
+pub use decode::Viewed;
+pub use feed::Feed;
+pub use pod::{ContainerFacts, PodFacts, Resize};
+pub use pool::{Child, Class, Counts, Rank};
+use pool::{Pool, Which};
+pub use store::Seen;
+use store::{Source, Store};
+
+/// A controller that the view wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// The one of sandboxes.
+    Sandbox,
+    /// The one of sets.
+    SandboxSet,
+}
+
+/// A kind, for feeds without a follower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Sandboxes.
+    Sandbox,
+    /// Sets of sandboxes.
+    SandboxSet,
+    /// Templates of sandboxes.
+    SandboxTemplate,
+    /// Pods of sandboxes.
+    Pod,
+}
+
+/// Called for each key that has to be looked at.
+pub type Mark = Box<dyn Fn(Controller, &Key) + Send + Sync>;
+
+/// The view. Clones are the same view.
+#[derive(Clone)]
+pub struct View {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    mark: Mark,
+}
+
+/// A child that was asked for and has not been seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserved {
+    /// Namespace and name.
+    pub key: Key,
+    /// The revision that it is made from.
+    pub revision: Arc<str>,
+    set: Arc<str>,
+}
+
+/// Everything that the view has.
+#[derive(Default)]
+pub struct Inner {
+    sandboxes: Store<Sandbox>,
+    sets: Store<SandboxSet>,
+    templates: Store<SandboxTemplate>,
+    pods: Store<PodFacts>,
+    /// By the UID of the set.
+    pools: BTreeMap<Arc<str>, Pool>,
+    /// The templates that a set's revisions are, by the UID of the set.
+    revisions: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// Who names a template.
+    referrers: BTreeMap<Key, BTreeSet<(Controller, Key)>>,
+    reserved: BTreeMap<Key, Reserved>,
+    /// What is to be marked once the lock is free.
+    dirty: BTreeSet<(Controller, Key)>,
+}
+
+/// A set's children, as many of each class as were asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// How many there are.
+    pub counts: Counts,
+    /// Children that were asked for and not seen.
+    pub reserved: Vec<Reserved>,
+    /// In creation, of other revisions than the one asked for.
+    pub old_creating: Vec<Child>,
+    /// Available, of other revisions.
+    pub old_available: Vec<Child>,
+    /// In creation, of the revision asked for, as far as they may be too many.
+    pub new_creating: Vec<Child>,
+    /// Available, of the revision asked for, as far as they may be too many.
+    pub new_available: Vec<Child>,
+    /// Failed, completed or expired.
+    pub dead: Vec<Child>,
+    /// Left behind by OpenKruise's scale-down.
+    pub abandoned: Vec<Child>,
+    /// Every revision that a child has.
+    pub revisions: BTreeSet<Arc<str>>,
+    /// When the next child ends by itself.
+    pub next_end: Option<Timestamp>,
+}
+
+impl View {
+    /// An empty view. `mark` is called outside of the view's lock, and may read the view.
+    pub fn new(mark: Mark) -> Self {
+        Self { shared: Arc::new(Shared { inner: Mutex::default(), mark }) }
+    }
+
+    /// The sink of a kind, for a follower.
+    pub fn feed<T: Kept>(&self) -> Feed<T> {
+        Feed { view: self.clone(), kind: PhantomData }
+    }
+
+    /// What the follower of a kind has to follow.
+    pub fn target<T: Viewed>(namespace: Option<&str>) -> Target {
+        Target {
+            group: T::GROUP.to_owned(),
+            version: T::VERSION.to_owned(),
+            plural: T::PLURAL.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            selector: T::SELECTOR.to_owned(),
+        }
+    }
+
+    /// What a watch without a follower shows. Objects of one kind must come in the order of their versions.
+    ///
+    /// # Errors
+    /// If the object cannot be read. Older knowledge of it stays until [`deleted`](Self::deleted) is called.
+    pub fn observe_json(&self, kind: Kind, object: &[u8]) -> Result<(), Rejected> {
+        self.change(|inner| match kind {
+            Kind::Sandbox => inner.watch::<Sandbox>(object),
+            Kind::SandboxSet => inner.watch::<SandboxSet>(object),
+            Kind::SandboxTemplate => inner.watch::<SandboxTemplate>(object),
+            Kind::Pod => inner.watch::<PodFacts>(object),
+        })
+    }
+
+    /// A watch without a follower shows that an object has ended, at this version.
+    pub fn deleted(&self, kind: Kind, key: &Key, uid: &str, version: &Version) {
+        fn ended<T: Kept>(inner: &mut Inner, key: &Key, uid: &str, version: &Version) {
+            inner.ended::<T>(key, Some(uid), Some(version));
+            T::store(inner).reached(version);
+        }
+        self.change(|inner| match kind {
+            Kind::Sandbox => ended::<Sandbox>(inner, key, uid, version),
+            Kind::SandboxSet => ended::<SandboxSet>(inner, key, uid, version),
+            Kind::SandboxTemplate => ended::<SandboxTemplate>(inner, key, uid, version),
+            Kind::Pod => ended::<PodFacts>(inner, key, uid, version),
+        });
+    }
+
+    /// A feed without a follower has shown everything up to this version: the list of a kind is complete.
+    pub fn listed(&self, kind: Kind, version: &Version) {
+        self.change(|inner| match kind {
+            Kind::Sandbox => inner.sandboxes.complete_at(version),
+            Kind::SandboxSet => inner.sets.complete_at(version),
+            Kind::SandboxTemplate => inner.templates.complete_at(version),
+            Kind::Pod => inner.pods.complete_at(version),
+        });
+    }
+
+    /// Whether every kind has been listed.
+    pub fn synced(&self) -> bool {
+        let inner = self.shared.inner.lock();
+        inner.sandboxes.is_complete()
+            && inner.sets.is_complete()
+            && inner.templates.is_complete()
+            && inner.pods.is_complete()
+    }
+
+    /// How many objects of a kind there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        let inner = self.shared.inner.lock();
+        match kind {
+            Kind::Sandbox => inner.sandboxes.len(),
+            Kind::SandboxSet => inner.sets.len(),
+            Kind::SandboxTemplate => inner.templates.len(),
+            Kind::Pod => inner.pods.len(),
+        }
+    }
+
+    /// Takes in the answer to a write or to a live read.
+    pub fn answered<T: Kept>(&self, seen: &Arc<Seen<T>>) {
+        // What the watch does not select would never be seen to change.
+        if seen.is_selected() {
+            self.change(|inner| inner.offer(Arc::clone(seen), Source::Answer));
+        }
+    }
+
+    /// This UID is gone, says the answer to a delete or to a live read.
+    pub fn deleted_by_us<T: Kept>(&self, key: &Key, uid: &Arc<str>) {
+        self.change(|inner| {
+            if let Some(change) = T::store(inner).forget(key, uid) {
+                T::changed(inner, change);
+            }
+        });
+    }
+
+    /// The object of this name.
+    pub fn get<T: Kept>(&self, key: &Key) -> Option<Arc<Seen<T>>> {
+        T::peek(&self.shared.inner.lock()).get(key).cloned()
+    }
+
+    /// Every key of a kind, in order.
+    pub fn keys<T: Kept>(&self) -> Vec<Key> {
+        T::peek(&self.shared.inner.lock()).iter().map(|seen| seen.key.clone()).collect()
+    }
+
+    /// The children of a set, at most `limit` of each class. Of the revision asked for only those are given
+    /// that may be too many if `wanted` are: a look at a set that is as it should be copies no children.
+    pub fn members(&self, set: &str, revision: &str, now: Timestamp, limit: usize, wanted: usize) -> Members {
+        let mut inner = self.shared.inner.lock();
+        let reserved: Vec<_> =
+            inner.reserved.values().filter(|reserved| &*reserved.set == set).cloned().collect();
+        let Some(pool) = inner.pools.get_mut(set) else {
+            return Members { reserved, ..Members::default() };
+        };
+        pool.expire(now);
+        let counts = pool.counts(revision);
+        let surplus = (counts.all() + reserved.len()).saturating_sub(wanted).min(limit);
+        let (old, new) = (Which::AllBut(revision), Which::Only(revision));
+        Members {
+            counts,
+            reserved,
+            old_creating: pool.first(Class::Creating, old, limit),
+            old_available: pool.first(Class::Available, old, limit),
+            new_creating: pool.first(Class::Creating, new, surplus),
+            new_available: pool.first(Class::Available, new, surplus),
+            dead: pool.first(Class::Dead, Which::Any, limit),
+            abandoned: pool.first(Class::Abandoned, Which::Any, limit),
+            revisions: pool.revisions(),
+            next_end: pool.next_end(),
+        }
+    }
+
+    /// The templates that are revisions of a set.
+    pub fn revisions(&self, set: &str) -> Vec<Arc<Seen<SandboxTemplate>>> {
+        let inner = self.shared.inner.lock();
+        let keys = inner.revisions.get(set).into_iter().flatten();
+        keys.filter_map(|key| inner.templates.get(key).cloned()).collect()
+    }
+
+    /// Registers the name of a child before it is asked for. False if the name is in use.
+    pub fn reserve(&self, set: &Arc<str>, key: &Key, revision: &Arc<str>) -> bool {
+        let mut inner = self.shared.inner.lock();
+        if inner.sandboxes.get(key).is_some() || inner.reserved.contains_key(key) {
+            return false;
+        }
+        let reserved = Reserved { key: key.clone(), revision: revision.clone(), set: set.clone() };
+        inner.reserved.insert(key.clone(), reserved);
+        true
+    }
+
+    /// The child of this name was seen, or will never be made.
+    pub fn release(&self, key: &Key) {
+        self.shared.inner.lock().reserved.remove(key);
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut Inner) -> R) -> R {
+        let (answer, dirty) = {
+            let mut inner = self.shared.inner.lock();
+            let answer = change(&mut inner);
+            (answer, std::mem::take(&mut inner.dirty))
+        };
+        for (controller, key) in &dirty {
+            (self.shared.mark)(*controller, key);
+        }
+        answer
+    }
+}
