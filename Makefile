@@ -76,10 +76,11 @@ soak: deps module ## One gateway under churn for an hour (MINUTES=10): fails whe
 churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
 test scenarios churn test-image: export SANDGATE_BIN = $(BUILT)/debug/sandgate
+test scenarios churn test-image: export SANDGATE_OPERATOR = $(BUILT)/debug/sandgate-operator
 define with-envoy
-cargo build --locked -p sandgate
-apiserver="$$(tests/apiserver/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
-SANDGATE_APISERVER="$$apiserver" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
+cargo build --locked -p sandgate -p sandgate-operator
+cluster="$$(tests/cluster/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
+SANDGATE_CLUSTER="$$cluster" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
 endef
 
 lint: ## Formatting, the width of comments, and clippy, warnings denied
@@ -99,14 +100,14 @@ rustdoc: ## The docs of every crate, private items too: a link that leads nowher
 envoy: ## Install the pinned Envoy into the cache and say where it is
 	@cargo run --quiet --locked -p sandgate -- envoy
 
-apiserver: ## Build the API server of the scenarios into the cache and say where it is
-	@tests/apiserver/build
+cluster: ## Build the cluster of the scenarios (API server, controllers, scheduler, node, kubectl) into the cache and say where it is
+	@tests/cluster/build
 
-# Begins to build cargo-deny, the API server, and Helm and its like beside what follows, which often leaves a core idle. The step
+# Begins to build cargo-deny, the cluster, and Helm and its like beside what follows, which often leaves a core idle. The step
 # that needs one of them waits for it. A failure shows there: the build is then tried again.
 build-ahead:
 	@mkdir -p $(SANDGATE_CACHE)
-	@nice bash -c 'tests/apiserver/build; tests/tools/build; .ci/cargo-deny' >$(SANDGATE_CACHE)/build-ahead.log 2>&1 </dev/null &
+	@nice bash -c 'tests/cluster/build; tests/tools/build; .ci/cargo-deny' >$(SANDGATE_CACHE)/build-ahead.log 2>&1 </dev/null &
 
 deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered, Kustomize's base, the schema's parts
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
@@ -133,7 +134,7 @@ failpoints:
 	$(SHIPPED) --features sandgate-filter/failpoints
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
-deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, curl, a browser, network namespaces. Go: see tests/apiserver/build.
+deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, curl, a browser, network namespaces. Go: see tests/cluster/build.
 	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium ip:iproute2 systemd-analyze:systemd
 	@tests/e2b/install >/dev/null
 
@@ -175,5 +176,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy apiserver deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

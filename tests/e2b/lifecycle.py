@@ -5,13 +5,15 @@ import json
 import threading
 
 
-def start(sandbox_id):
-    """Serves in a thread of this process; returns the URL."""
+def start(sandbox_id, token=None):
+    """Serves in a thread of this process; returns the URL. The token is envd's, if it asks for one."""
 
     class LifecycleApi(http.server.BaseHTTPRequestHandler):
         def do_POST(self):
             self.rfile.read(int(self.headers.get("content-length", 0)))
             sandbox = {"templateID": "t", "sandboxID": sandbox_id, "clientID": "c", "envdVersion": "0.5.8"}
+            if token is not None:
+                sandbox["envdAccessToken"] = token
             body = json.dumps(sandbox).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")

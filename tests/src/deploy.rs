@@ -47,9 +47,9 @@ pub async fn template(arguments: &[&str]) -> Result<String, Refused> {
     tool("helm", &[&all[..], arguments].concat()).await
 }
 
-/// The Kubernetes of the scenarios, as `tests/apiserver/go.mod` pins it.
+/// The Kubernetes of the scenarios, as `tests/cluster/go.mod` pins it.
 pub fn kubernetes_version() -> String {
-    let module = fs::read_to_string(locations::repository().join("tests/apiserver/go.mod")).expect("go.mod");
+    let module = fs::read_to_string(locations::repository().join("tests/cluster/go.mod")).expect("go.mod");
     let pin = module.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes v"));
     pin.expect("a pinned Kubernetes").to_owned()
 }

@@ -36,6 +36,22 @@ impl E2bSdk {
         }
         said(work).await
     }
+
+    /// Uses all that the SDK asks of envd, at a gateway: what came of each call. Envd gets its token first,
+    /// as from a control plane.
+    pub async fn exercise(gateway: SocketAddr, envd: &Envd, id: &str) -> Value {
+        let mut works = script("envd_works.py").await;
+        works.arg(format!("http://{gateway}")).arg(format!("http://{}:49983", envd.ip())).arg(id);
+        said(works).await
+    }
+
+    /// Leaves commands running in a sandbox: their process IDs.
+    pub async fn leave(gateway: SocketAddr, id: &str) -> Vec<u64> {
+        let mut left = script("left.py").await;
+        left.arg(format!("http://{gateway}")).arg(id);
+        let left = said(left).await;
+        left.as_array().expect("a list").iter().map(|pid| pid.as_u64().expect("a process ID")).collect()
+    }
 }
 
 fn folder() -> PathBuf {
@@ -62,7 +78,8 @@ async fn run(mut command: Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A sandbox with the server that the SDK speaks to, on an address of its own.
+/// A sandbox with the server that the SDK speaks to (`tests/envd`), on an address of its own and with files
+/// of its own.
 pub struct Envd {
     child: Child,
     place: Place,
@@ -75,8 +92,10 @@ impl Envd {
         let place = Place::reserve();
         let output = TempDir::with_prefix("sandgate-envd-").expect("create a folder");
         let child = std::process::Command::new("python3")
-            .arg(folder().join("envd.py"))
+            .arg(locations::repository().join("tests/envd/envd.py"))
             .arg(place.ip().to_string())
+            .arg("--root")
+            .arg(output.path().join("root"))
             .stdin(Stdio::null())
             .stdout(File::create(output.path().join("seen")).expect("create a file"))
             .spawn()
@@ -106,9 +125,21 @@ impl Envd {
     }
 }
 
+impl Envd {
+    /// Ends it with a signal, and waits until it has ended.
+    pub fn end(&mut self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").arg(format!("-{signal}")).arg(pid).status();
+        assert!(sent.expect("run kill").success(), "signal {signal}");
+        let _status = self.child.wait().expect("wait for envd");
+    }
+}
+
 impl Drop for Envd {
     fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _status = self.child.wait();
+        // With its processes, before its folder is removed.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.end("TERM");
+        }
     }
 }

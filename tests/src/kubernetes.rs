@@ -8,8 +8,9 @@
 //! [`kruise`], [`agent_sandbox`] and [`opensandbox`] write sandboxes as their controllers would; [`Wire`]
 //! stands between a gateway and the server and spoils what passes.
 //!
-//! The program is `tests/apiserver` (`SANDGATE_APISERVER`); where `KUBEBUILDER_ASSETS` names a folder, its
-//! `etcd` and `kube-apiserver` are started instead, with the same flags.
+//! The program is `tests/cluster` (`SANDGATE_CLUSTER`), here without controllers and scheduler; where
+//! `KUBEBUILDER_ASSETS` names a folder, its `etcd` and `kube-apiserver` are started instead, with the same
+//! flags.
 
 mod access;
 mod apply;
@@ -24,6 +25,7 @@ mod wire;
 
 pub use access::ServiceAccount;
 pub use apply::documents;
+pub(crate) use object::timestamp;
 pub use object::{Draft, Object};
 pub use providers::{Kind, agent_sandbox, kruise, opensandbox};
 pub use server::{ApiServer, ApiServerBuilder};

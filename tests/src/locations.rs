@@ -41,9 +41,14 @@ pub fn cli() -> PathBuf {
     required("SANDGATE_BIN", "the sandgate command")
 }
 
-/// etcd and kube-apiserver in one program (`SANDGATE_APISERVER`).
-pub fn apiserver() -> PathBuf {
-    required("SANDGATE_APISERVER", "the API server for tests, which `make apiserver` builds")
+/// The cluster in one program: API server, controllers, scheduler, node, kubectl (`SANDGATE_CLUSTER`).
+pub fn cluster() -> PathBuf {
+    required("SANDGATE_CLUSTER", "the cluster for tests, which `make cluster` builds")
+}
+
+/// The operator (`SANDGATE_OPERATOR`).
+pub fn operator() -> PathBuf {
+    required("SANDGATE_OPERATOR", "the sandgate-operator command")
 }
 
 /// The folder with helm, kustomize and kube-score (`SANDGATE_TOOLS`).

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 /// How long a condition may take before the scenario fails. Generous: a loaded two-core machine must not fail
 /// a good build.
@@ -19,14 +19,38 @@ pub async fn eventually<T>(
     deadline: Duration,
     mut condition: impl AsyncFnMut() -> Option<T>,
 ) -> T {
-    let end = Instant::now() + deadline;
-    let mut ticks = interval(TICK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tries = Tries::new(what, deadline);
     loop {
-        ticks.tick().await;
+        tries.next().await;
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(Instant::now() < end, "not within {deadline:?}: {what}");
+    }
+}
+
+/// The same for a loop of the caller's own: where the future has to be `Send`, which one with an async
+/// closure in it is not.
+///
+/// The first try is at once, and there is always one after the deadline.
+pub(crate) struct Tries<'a> {
+    what: &'a str,
+    deadline: Duration,
+    end: Instant,
+    over: bool,
+    ticks: Interval,
+}
+
+impl<'a> Tries<'a> {
+    pub(crate) fn new(what: &'a str, deadline: Duration) -> Self {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { what, deadline, end: Instant::now() + deadline, over: false, ticks }
+    }
+
+    /// Waits for the time of the next try.
+    pub(crate) async fn next(&mut self) {
+        assert!(!self.over, "not within {:?}: {}", self.deadline, self.what);
+        self.ticks.tick().await;
+        self.over = Instant::now() >= self.end;
     }
 }

@@ -1,8 +1,13 @@
-//! The flags of the two programs, the same for our build of them and for the binaries of an envtest folder.
+//! The flags of the two programs, the same for our build of them and for the binaries of an envtest folder;
+//! and those of controllers and scheduler, which only our build has.
 
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
+
+use serde_json::json;
+
+use super::access::kubeconfig;
 
 /// The token of the administrator. The server is on loopback and ends with the test.
 pub(super) const ADMIN_TOKEN: &str = "admin-of-one-test";
@@ -16,6 +21,19 @@ const ETCD_QUOTA: u64 = 8 << 30;
 pub(super) struct Flags {
     pub(super) etcd: Vec<String>,
     pub(super) apiserver: Vec<String>,
+    /// `None`: neither controllers nor scheduler.
+    pub(super) controllers: Option<Vec<String>>,
+}
+
+/// What a scenario adds to the flags.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    pub(super) apiserver: Vec<String>,
+    pub(super) controllers: Option<Vec<String>>,
+}
+
+pub(super) fn url(ip: IpAddr) -> String {
+    format!("https://{ip}:{SECURE_PORT}")
 }
 
 pub(super) fn etcd_url(ip: IpAddr) -> String {
@@ -28,7 +46,7 @@ pub(super) fn authority(folder: &Path) -> std::path::PathBuf {
 }
 
 /// Writes the files that the flags name, and gives the flags. `extra` comes last and so wins.
-pub(super) fn prepare(ip: IpAddr, folder: &Path, extra: &[String]) -> Flags {
+pub(super) fn prepare(ip: IpAddr, folder: &Path, extra: &Extra) -> Flags {
     let tokens = folder.join("tokens.csv");
     let line = format!("{ADMIN_TOKEN},admin,admin,system:masters\n");
     fs::write(&tokens, line).expect("write the token file");
@@ -63,10 +81,20 @@ pub(super) fn prepare(ip: IpAddr, folder: &Path, extra: &[String]) -> Flags {
         "--service-account-extend-token-expiration=false".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         "--endpoint-reconciler-type=none".to_owned(),
-        // It would want an account in every namespace, and no controller makes one here.
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
         "--profiling=false".to_owned(),
     ];
-    apiserver.extend_from_slice(extra);
-    Flags { etcd, apiserver }
+    if extra.controllers.is_none() {
+        // It would want an account in every namespace, and no controller makes one here.
+        apiserver.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    apiserver.extend_from_slice(&extra.apiserver);
+    let controllers = extra.controllers.as_ref().map(|flags| {
+        let file = folder.join("controllers.kubeconfig");
+        let admin = kubeconfig(&url(ip), Some(&authority(folder)), &json!({ "token": ADMIN_TOKEN }));
+        fs::write(&file, admin.to_string()).expect("write the controllers' kubeconfig");
+        let mut all = vec![format!("--kubeconfig={}", file.display())];
+        all.extend_from_slice(flags);
+        all
+    });
+    Flags { etcd, apiserver, controllers }
 }

@@ -238,7 +238,8 @@ impl From<&str> for Address {
     }
 }
 
-fn timestamp(at: SystemTime) -> String {
+/// A time as the API writes it.
+pub(crate) fn timestamp(at: SystemTime) -> String {
     let at = Timestamp::try_from(at).expect("a time of this age");
     // The API has whole seconds.
     Timestamp::from_second(at.as_second()).expect("a time of this age").to_string()

@@ -31,6 +31,7 @@ impl Process {
     pub(super) fn start(flags: &Flags, folder: &Path, remove: bool) -> Self {
         let log = folder.join("server.log");
         let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+        let assets = assets.filter(|_| flags.controllers.is_none());
         let guarded = assets.is_some();
         let commands = match assets {
             Some(assets) => {
@@ -40,8 +41,11 @@ impl Process {
                 ]
             }
             None => {
-                let mut command = Command::new(locations::apiserver());
-                command.args(&flags.etcd).arg("--").args(&flags.apiserver);
+                let mut command = Command::new(locations::cluster());
+                command.arg("control-plane").args(&flags.etcd).arg("--").args(&flags.apiserver);
+                if let Some(controllers) = &flags.controllers {
+                    command.arg("--").args(controllers);
+                }
                 vec![command]
             }
         };

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use super::apply::{self, apply};
-use super::flags::{self, ADMIN_TOKEN, ETCD_PORT, Flags, SECURE_PORT};
+use super::flags::{self, ADMIN_TOKEN, ETCD_PORT, Extra, Flags, SECURE_PORT};
 use super::process::Process;
 use crate::{Client as Plain, Place, Request, eventually};
 
@@ -44,7 +44,7 @@ struct Server {
 /// What an own server is started with.
 #[derive(Debug, Default)]
 pub struct ApiServerBuilder {
-    flags: Vec<String>,
+    extra: Extra,
     bare: bool,
 }
 
@@ -52,7 +52,14 @@ impl ApiServerBuilder {
     /// Adds a flag of kube-apiserver; the last of one name wins.
     #[must_use]
     pub fn flag(mut self, flag: &str) -> Self {
-        self.flags.push(flag.to_owned());
+        self.extra.apiserver.push(flag.to_owned());
+        self
+    }
+
+    /// Starts the controllers and the scheduler too, with these flags of `tests/cluster`.
+    #[must_use]
+    pub(crate) fn controllers(mut self, flags: Vec<String>) -> Self {
+        self.extra.controllers = Some(flags);
         self
     }
 
@@ -77,9 +84,9 @@ impl ApiServerBuilder {
 
     /// Starts the server and waits until it is ready.
     pub async fn start(self) -> ApiServer {
-        let folder = TempDir::new().expect("a folder for the server");
+        let folder = TempDir::with_prefix("sandgate-cluster-").expect("a folder for the server");
         let path = folder.path().to_owned();
-        let server = Server::start(path, Some(folder), &self.flags).await;
+        let server = Server::start(path, Some(folder), &self.extra).await;
         let server = ApiServer::of(Arc::new(server)).await;
         if !self.bare {
             server.install_all().await;
@@ -93,8 +100,8 @@ impl ApiServer {
     pub async fn shared() -> Self {
         static SHARED: OnceCell<Arc<Server>> = OnceCell::const_new();
         let server = SHARED.get_or_init(async || {
-            let folder = TempDir::new().expect("a folder for the server").keep();
-            let server = Arc::new(Server::start(folder, None, &[]).await);
+            let folder = TempDir::with_prefix("sandgate-cluster-").expect("a folder for the server").keep();
+            let server = Arc::new(Server::start(folder, None, &Extra::default()).await);
             Self::of(server.clone()).await.install_all().await;
             server
         });
@@ -144,12 +151,12 @@ impl ApiServer {
     }
 
     /// A folder that lives as long as the server.
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.server.folder
     }
 
     /// `prefix` and a number that no other call on this server gives.
-    pub(super) fn unique(&self, prefix: &str) -> String {
+    pub(crate) fn unique(&self, prefix: &str) -> String {
         format!("{prefix}-{}", self.server.names.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -207,6 +214,11 @@ impl ApiServer {
         self.server.process().take().expect("the server runs").kill();
     }
 
+    /// Fails, with the log, when the server has ended by itself.
+    pub fn assert_alive(&self) {
+        self.server.assert_alive();
+    }
+
     /// Brings a killed server back: same port, same data, same certificate. Waits until it is ready.
     pub async fn start_again(&self) {
         self.server.run().await;
@@ -231,7 +243,7 @@ impl ApiServer {
 }
 
 impl Server {
-    async fn start(folder: PathBuf, own: Option<TempDir>, extra: &[String]) -> Self {
+    async fn start(folder: PathBuf, own: Option<TempDir>, extra: &Extra) -> Self {
         let place = Place::reserve();
         let flags = flags::prepare(place.ip(), &folder, extra);
         let (process, names) = (Mutex::new(None), AtomicU32::new(1));
@@ -271,7 +283,7 @@ impl Server {
     }
 
     fn url(&self) -> String {
-        format!("https://{}:{SECURE_PORT}", self.ip())
+        flags::url(self.ip())
     }
 
     fn authority(&self) -> PathBuf {

@@ -104,6 +104,11 @@ impl Wire {
         self.state.add(ask, fault, Some(1), 0);
     }
 
+    /// The same for the one that comes after so many others. For faults of requests.
+    pub fn once_after(&self, others: u32, ask: Ask, fault: Fault) {
+        self.state.add(ask, fault, Some(1), others);
+    }
+
     /// Spoils nothing any more; what was held back passes.
     pub fn clear(&self) {
         self.state.clear();
@@ -178,7 +183,8 @@ where
 {
     let ask = Ask::of(&request);
     let seen = state.record(ask, &request);
-    match state.for_request(ask) {
+    let fault = state.for_request(ask);
+    match fault {
         Some(Fault::Answer(code)) => return Ok(refusal(code)),
         Some(Fault::ErrorEvent(code)) => {
             let line = format!("{}\n", json!({ "type": "ERROR", "object": status(code) }));
@@ -196,6 +202,9 @@ where
     head.headers.remove(CONNECTION);
     let answer = client.request(Request::from_parts(head, body)).await.map_err(Failure::other)?;
     state.answered(seen, answer.status());
+    if fault == Some(Fault::LoseAnswer) {
+        return Err(Failure::other("the answer is lost"));
+    }
     let (mut head, body) = answer.into_parts();
     head.version = http::Version::HTTP_11;
     for ours in [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION] {

@@ -93,7 +93,7 @@ async fn the_server_is_of_the_pinned_version_and_serves_all_kinds() {
     if std::env::var_os("KUBEBUILDER_ASSETS").is_none() {
         let request = http::Request::get("/version").body(Vec::new()).expect("a request");
         let version: Value = api.client().request(request).await.expect("a version");
-        let module = std::fs::read_to_string(locations::repository().join("tests/apiserver/go.mod"));
+        let module = std::fs::read_to_string(locations::repository().join("tests/cluster/go.mod"));
         let pin = format!("k8s.io/kubernetes {}\n", version["gitVersion"].as_str().expect("a version"));
         assert!(module.expect("go.mod").contains(&pin), "{version}");
     }

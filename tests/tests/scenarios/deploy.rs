@@ -11,6 +11,8 @@ use std::fs;
 use sandgate_tests::deploy::{folder, template};
 use sandgate_tests::locations;
 
+pub(crate) use cluster::dry_run;
+
 /// The setups whose rendered manifests are committed: the default, and three with the values of
 /// `envoy/deploy/setups`.
 const SETUPS: [&str; 4] = ["default", "openkruise", "opensandbox", "agent-sandbox"];

@@ -84,9 +84,11 @@ fn every_envoy_version_in_the_repository_is_the_pinned_one() {
 /// `k8s.io/kubernetes v1.2.3` pins Kubernetes; its own modules have the same version with a 0 in the place of
 /// the 1.
 #[test]
-fn the_modules_of_the_api_server_are_all_of_the_pinned_kubernetes() {
-    let module = fs::read_to_string(locations::repository().join("tests/apiserver/go.mod")).expect("go.mod");
-    let words: Vec<Vec<&str>> = module.lines().map(|line| line.split_whitespace().collect()).collect();
+fn the_modules_of_the_cluster_are_all_of_the_pinned_kubernetes() {
+    let read = |path| fs::read_to_string(locations::repository().join(path)).expect("go.mod");
+    let (module, node) = (read("tests/cluster/go.mod"), read("tests/node/go.mod"));
+    let lines = module.lines().chain(node.lines());
+    let words: Vec<Vec<&str>> = lines.map(|line| line.split_whitespace().collect()).collect();
     let pin = words.iter().find_map(|line| match line[..] {
         ["k8s.io/kubernetes", version] => version.strip_prefix("v1."),
         _ => None,
@@ -98,8 +100,8 @@ fn the_modules_of_the_api_server_are_all_of_the_pinned_kubernetes() {
             assert_eq!((from, version), (to, expected.as_str()));
             replaced += 1;
         }
-        if let ["k8s.io/component-base", version] = line[..] {
-            assert_eq!(version, expected);
+        if let ["k8s.io/api" | "k8s.io/client-go" | "k8s.io/component-base", version] = line[..] {
+            assert_eq!(version, expected, "{line:?}");
         }
     }
     assert!(replaced > 20, "only {replaced} of Kubernetes' own modules are replaced");

@@ -24,7 +24,7 @@ use clap::{Args, Parser, Subcommand};
 use sandgate_benches::machine;
 use sandgate_benches::record::Record;
 
-/// What the Kubernetes watch costs. Needs SANDGATE_APISERVER (`make apiserver` builds it and says where it
+/// What the Kubernetes watch costs. Needs SANDGATE_CLUSTER (`make cluster` builds it and says where it
 /// is); with SANDGATE_ENVOY, SANDGATE_MODULE and SANDGATE_BIN the gateway is measured as well as the watch
 /// alone.
 #[derive(Parser)]

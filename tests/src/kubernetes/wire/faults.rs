@@ -14,6 +14,8 @@ pub enum Ask {
     StreamingList,
     /// A watch from a version.
     Watch,
+    /// A write: whatever is no `GET`.
+    Write,
     /// Anything else.
     Other,
 }
@@ -31,6 +33,7 @@ impl Ask {
         let segments: Vec<&str> = request.uri().path().trim_start_matches('/').split('/').collect();
         let collection = matches!(segments[..], ["apis", _, _, _] | ["apis", _, _, "namespaces", _, _]);
         match (request.method() == Method::GET, says("watch"), says("sendInitialEvents")) {
+            (false, ..) => Self::Write,
             (true, true, true) => Self::StreamingList,
             (true, true, false) => Self::Watch,
             (true, false, _) if collection => Self::List,
@@ -56,10 +59,19 @@ pub enum Fault {
     Stall,
     /// Requests get no answer at all, not even its head, and the connection stays.
     Silence,
+    /// The server does what the request asks for, and then the connection breaks before its answer.
+    LoseAnswer,
     /// Requests get this status in the place of the server's answer.
     Answer(u16),
     /// Watches get one event of type `ERROR` with this code, as servers tell a version that is too old.
     ErrorEvent(u16),
+}
+
+impl Fault {
+    /// Whether it befalls a request, not a line of its answer.
+    fn is_of_requests(self) -> bool {
+        matches!(self, Self::Answer(_) | Self::ErrorEvent(_) | Self::Silence | Self::LoseAnswer)
+    }
 }
 
 /// A request that passed.
@@ -152,7 +164,7 @@ impl State {
 
     /// The fault that a request meets before it reaches the server.
     pub(super) fn for_request(&self, ask: Ask) -> Option<Fault> {
-        self.take(ask, |fault| matches!(fault, Fault::Answer(_) | Fault::ErrorEvent(_) | Fault::Silence))
+        self.take(ask, Fault::is_of_requests)
     }
 
     fn take(&self, ask: Ask, fits: impl Fn(Fault) -> bool) -> Option<Fault> {
@@ -202,9 +214,7 @@ impl Running {
 
     /// What becomes of a line. [`Fault::Stall`] means: not now.
     pub(super) fn for_line(&self, line: &[u8]) -> Option<Fault> {
-        let fault = self.state.take(self.ask, |fault| {
-            !matches!(fault, Fault::Answer(_) | Fault::ErrorEvent(_) | Fault::Silence | Fault::Cut)
-        });
+        let fault = self.state.take(self.ask, |fault| !fault.is_of_requests() && fault != Fault::Cut);
         if fault.is_none() && line.starts_with(br#"{"type":"BOOKMARK""#) {
             self.state.inner().bookmarks += 1;
         }
