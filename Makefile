@@ -73,6 +73,13 @@ soak: deps module ## One gateway under churn for an hour (MINUTES=10): fails whe
 	cargo build --locked -p sandgate-tests --bin soak
 	$(call with-envoy,nice $(BUILT)/debug/soak --minutes $(MINUTES) --out $(BUILT)/soak.tsv $(ARGS))
 
+soak-operator: MINUTES = 10
+soak-operator: ## The operator under churn for ten minutes: fails when objects, memory or lag grow
+	cargo build --locked -p sandgate-operator
+	cargo build --locked -p sandgate-tests --bin soak
+	SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_OPERATOR=$(BUILT)/debug/sandgate-operator \
+	  nice $(BUILT)/debug/soak --operator --minutes $(MINUTES) --out $(BUILT)/soak-operator.tsv $(ARGS)
+
 churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
 test scenarios churn test-image: export SANDGATE_BIN = $(BUILT)/debug/sandgate
@@ -176,5 +183,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

@@ -3,15 +3,19 @@
 //!
 //! Sandboxes live and die in a cluster, by push and in the routes file; the watch is cut; clients are slow,
 //! stop or leave. Nothing of this may add up: [`Soak::sample`] reads memory, descriptors and counts,
-//! [`verdict`] tells growth from noise, and when the churn has ended ([`Soak::end`]) every count has to
+//! [`verdict()`] tells growth from noise, and when the churn has ended ([`Soak::end`]) every count has to
 //! return to where it was ([`Soak::settled`]).
 //!
 //! Waiting is by rounds, not by time: a client that stops is one of a few that are kept, and goes when the
 //! next comes.
 
+mod churn;
 mod clients;
+mod columns;
 mod http2;
 mod lives;
+pub mod operator;
+mod record;
 mod sample;
 mod sources;
 mod strangers;
@@ -26,7 +30,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-pub use sample::{COLUMNS, Column, Sample};
+pub use columns::COLUMNS;
+pub use record::{Span, verdict, watch};
+pub use sample::{Column, Sample};
 pub use verdict::{Judged, Trend, judge, table, trend};
 
 use crate::kubernetes::{ApiServer, Kind, Wire};
@@ -187,7 +193,7 @@ impl Soak {
 
     /// What the gateway uses and has now.
     pub async fn sample(&self) -> Sample {
-        Sample::take(&self.gateway, self.begun.elapsed()).await
+        columns::sample(&self.gateway, self.begun.elapsed()).await
     }
 
     /// How often each thing was done so far, by its name.
@@ -197,8 +203,7 @@ impl Soak {
 
     /// Whether every kind of thing has been done so often.
     pub fn has_done(&self, least: u64) -> bool {
-        let done = self.done();
-        KINDS.iter().all(|kind| done.iter().any(|(what, count)| what == kind && *count >= least))
+        self.world.has_done(&KINDS, least)
     }
 
     /// Answers and ends that nobody should see.

@@ -1,5 +1,5 @@
-//! The soak: `make soak`, an hour unless MINUTES says otherwise. Ends with 1 when something grows or does not
-//! return.
+//! The soaks: `make soak`, an hour of a gateway unless MINUTES says otherwise, and `make soak-operator`, ten
+//! minutes of the operator. Ends with 1 when something grows or does not return.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -9,13 +9,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use sandgate_tests::soak::{self, Load, Sample, Soak};
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use sandgate_tests::soak::operator::{OPERATOR_COLUMNS, OperatorSoak};
+use sandgate_tests::soak::{COLUMNS, Load, Soak, Span, verdict, watch};
 
-/// A gateway under everything that happens to one; samples what it uses, and says whether something grows.
+/// A gateway, or the operator, under everything that happens to one; samples what it uses, and says whether
+/// something grows.
 #[derive(Debug, Parser)]
 struct Arguments {
+    /// The operator instead of a gateway.
+    #[arg(long)]
+    operator: bool,
     /// How long.
     #[arg(long, default_value_t = 60.0)]
     minutes: f64,
@@ -28,7 +31,7 @@ struct Arguments {
     /// What all rates are multiplied with.
     #[arg(long, default_value_t = 1.0)]
     speed: f64,
-    /// How long a deleted route is remembered, in seconds.
+    /// How long a gateway remembers a deleted route, in seconds.
     #[arg(long, default_value_t = 30)]
     tombstone_lifetime: u64,
     /// Where the samples go, as TSV.
@@ -36,15 +39,36 @@ struct Arguments {
     out: PathBuf,
 }
 
-/// A line on the terminal every so many samples.
-const TOLD: usize = 12;
+impl Arguments {
+    fn span(&self) -> Span {
+        let minutes = |minutes: f64| Duration::from_secs_f64(minutes * 60.0);
+        let warm_up = self.warm_up.unwrap_or((self.minutes / 3.0).min(10.0));
+        Span {
+            long: minutes(self.minutes),
+            warm_up: minutes(warm_up),
+            every: Duration::from_secs_f64(self.every),
+        }
+    }
+}
+
 /// The clusters are replaced every so many samples.
 const REPLACED: usize = 6;
+/// Of so many samples (the last number) a node is lost after the first and back after the second.
+const LOST: (usize, usize, usize) = (12, 16, 24);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let mut out = BufWriter::new(File::create(&arguments.out).expect("create the record"));
+    let is_good = if arguments.operator {
+        operator(&arguments, &mut out).await
+    } else {
+        gateway(&arguments, &mut out).await
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn gateway(arguments: &Arguments, out: &mut impl Write) -> bool {
     let soak = Soak::start(Load {
         speed: arguments.speed,
         tombstone_lifetime: Duration::from_secs(arguments.tombstone_lifetime),
@@ -54,12 +78,17 @@ async fn main() -> ExitCode {
     println!("Envoy is process {}, its admin port {}", soak.gateway().pid(), soak.gateway().admin_address());
     let start = soak.sample().await;
     soak.begin();
-    let samples = watch(&mut soak, &arguments, &mut out).await;
+    let shown = ["rss_mib", "allocated_mib", "descriptors", "hosts", "routes", "tombstones", "requests"];
+    let samples = watch(arguments.span(), COLUMNS, &shown, out, async |number| {
+        let sample = soak.sample().await;
+        if number % REPLACED == REPLACED - 1 {
+            soak.replace_clusters();
+        }
+        sample
+    });
+    let samples = samples.await;
     soak.end().await;
-    println!("the churn has ended, after:");
-    for (what, count) in soak.done() {
-        println!("{count:>9} {what}");
-    }
+    tell(&soak.done());
     let end = soak.settled(&start).await;
     println!(
         "every count is back; allocated {:.1} MiB before and {:.1} MiB after, RSS {:.1} and {:.1}",
@@ -68,67 +97,39 @@ async fn main() -> ExitCode {
         start.value("rss_mib"),
         end.value("rss_mib"),
     );
-    verdict(&soak, &arguments, &samples)
+    verdict(arguments.span(), &samples, &soak.unexpected())
 }
 
-/// Samples until the time is over.
-async fn watch(soak: &mut Soak, arguments: &Arguments, out: &mut impl Write) -> Vec<Sample> {
-    let until = Instant::now() + Duration::from_secs_f64(arguments.minutes * 60.0);
-    let mut ticks = interval(Duration::from_secs_f64(arguments.every));
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut samples = Vec::new();
-    Sample::write_header(out).expect("write the record");
-    let stopped = stopped();
-    tokio::pin!(stopped);
-    while Instant::now() < until {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            () = &mut stopped => break,
-        }
+async fn operator(arguments: &Arguments, out: &mut impl Write) -> bool {
+    let mut soak = OperatorSoak::start(arguments.speed).await;
+    println!("the operator is process {}", soak.operator().pid());
+    let start = soak.sample().await;
+    soak.begin();
+    let shown = ["rss_mib", "cpu_percent", "descriptors", "sandboxes", "pods", "events", "lag_ms"];
+    let samples = watch(arguments.span(), OPERATOR_COLUMNS, &shown, out, async |number| {
         let sample = soak.sample().await;
-        sample.write(out).and_then(|()| out.flush()).expect("write the record");
-        if samples.len() % TOLD == 0 {
-            println!("{}", line(&sample));
+        match number % LOST.2 {
+            at if at == LOST.0 => soak.lose_node(),
+            at if at == LOST.1 => soak.find_node().await,
+            _ => {}
         }
-        if samples.len() % REPLACED == REPLACED - 1 {
-            soak.replace_clusters();
-        }
-        samples.push(sample);
-    }
-    samples
+        sample
+    });
+    let samples = samples.await;
+    soak.end().await;
+    tell(&soak.done());
+    let end = soak.settled(&start).await;
+    println!(
+        "every count is back; RSS {:.1} MiB before and {:.1} MiB after",
+        start.value("rss_mib"),
+        end.value("rss_mib")
+    );
+    verdict(arguments.span(), &samples, &soak.unexpected())
 }
 
-/// Returns when somebody wants an end now; what there is is judged.
-async fn stopped() {
-    let mut terminated = signal(SignalKind::terminate()).expect("listen for SIGTERM");
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
+fn tell(done: &[(&'static str, u64)]) {
+    println!("the churn has ended, after:");
+    for (what, count) in done {
+        println!("{count:>9} {what}");
     }
-}
-
-fn line(sample: &Sample) -> String {
-    let shown = ["rss_mib", "allocated_mib", "descriptors", "hosts", "routes", "tombstones", "requests"];
-    let shown = shown.map(|name| format!("{name} {:.1}", sample.value(name)));
-    format!("{:>6.0} s: {}", sample.at.as_secs_f64(), shown.join(", "))
-}
-
-fn verdict(soak: &Soak, arguments: &Arguments, samples: &[Sample]) -> ExitCode {
-    let warm_up = arguments.warm_up.unwrap_or((arguments.minutes / 3.0).min(10.0));
-    let warm_up = Duration::from_secs_f64(warm_up * 60.0);
-    let cool: Vec<Sample> = samples.iter().filter(|sample| sample.at >= warm_up).cloned().collect();
-    let Some(judged) = soak::judge(&cool) else {
-        println!("{} samples after {warm_up:?} are too few to judge", cool.len());
-        return ExitCode::FAILURE;
-    };
-    let judged_for = judged.first().map_or(0.0, |one| one.trend.seconds);
-    println!("from {:.0} s on, over {judged_for:.0} s:\n{}", warm_up.as_secs_f64(), soak::table(&judged));
-    let unexpected = soak.unexpected();
-    for what in &unexpected {
-        println!("unexpected: {what}");
-    }
-    if unexpected.is_empty() && !judged.iter().any(soak::Judged::grows) {
-        return ExitCode::SUCCESS;
-    }
-    ExitCode::FAILURE
 }

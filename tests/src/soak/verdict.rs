@@ -12,7 +12,7 @@
 
 use std::fmt::Write;
 
-use super::sample::{COLUMNS, Sample};
+use super::sample::{Column, Sample};
 
 /// Blocks that the judged time is put into.
 const BLOCKS: usize = 24;
@@ -102,7 +102,7 @@ impl Judged {
 
 /// Judges every column of the samples, or says nothing of too few.
 pub fn judge(samples: &[Sample]) -> Option<Vec<Judged>> {
-    let judged = |(at, column): (usize, &super::Column)| {
+    let judged = |(at, column): (usize, &'static Column)| {
         let series: Vec<(f64, f64)> =
             samples.iter().map(|sample| (sample.at.as_secs_f64(), sample.values[at])).collect();
         let trend = trend(&series)?;
@@ -110,7 +110,8 @@ pub fn judge(samples: &[Sample]) -> Option<Vec<Judged>> {
             column.tolerance.map(|tolerance| tolerance.absolute + tolerance.relative * trend.first);
         Some(Judged { name: column.name, trend, tolerance })
     };
-    COLUMNS.iter().enumerate().map(judged).collect()
+    let columns = samples.first()?.columns;
+    columns.iter().enumerate().map(judged).collect()
 }
 
 /// The verdict as a table for people.

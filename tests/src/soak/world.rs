@@ -1,20 +1,15 @@
-//! What all who take part know.
+//! What all who take part in the churn around a gateway know.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Deref;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Interval, MissedTickBehavior, interval};
-
+use super::churn::{Churn, lock};
 use crate::kubernetes::{ApiServer, Wire};
 use crate::{Reply, Request};
 
-/// How many unexpected things are told; all are counted.
-const TOLD: usize = 20;
 /// Addresses are used again after so many lives: later than any two that live at one time, soon enough to be
 /// recycled.
 const ADDRESSES: u32 = 4096;
@@ -37,43 +32,14 @@ pub(super) struct Places {
 
 pub(super) struct World {
     pub(super) at: Places,
-    speed: f64,
-    over: watch::Sender<bool>,
-    numbers: AtomicU32,
+    churn: Churn,
     choices: AtomicU32,
     ids: Mutex<Vec<String>>,
-    done: Mutex<BTreeMap<&'static str, u64>>,
-    unexpected: Mutex<Vec<String>>,
 }
 
 impl World {
     pub(super) fn new(at: Places, speed: f64) -> Self {
-        Self {
-            at,
-            speed,
-            over: watch::channel(false).0,
-            numbers: AtomicU32::new(0),
-            choices: AtomicU32::new(0),
-            ids: Mutex::default(),
-            done: Mutex::default(),
-            unexpected: Mutex::default(),
-        }
-    }
-
-    /// Rounds at this rate a second, until the churn is over.
-    pub(super) fn turns(&self, rate: f64) -> Turns {
-        let mut ticks = interval(Duration::from_secs_f64(1.0 / (rate * self.speed)));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Turns { ticks, over: self.over.subscribe() }
-    }
-
-    pub(super) fn stop(&self) {
-        self.over.send_replace(true);
-    }
-
-    /// A number that no other call gives.
-    pub(super) fn number(&self) -> u32 {
-        self.numbers.fetch_add(1, Ordering::Relaxed)
+        Self { at, churn: Churn::new(speed), choices: AtomicU32::new(0), ids: Mutex::default() }
     }
 
     /// Sandboxes that may be asked for now; they may be gone when the request arrives.
@@ -115,25 +81,13 @@ impl World {
             _ => self.unexpected(format!("{id}: {} {}", reply.status, reply.text())),
         }
     }
+}
 
-    pub(super) fn did(&self, what: &'static str) {
-        *lock(&self.done).entry(what).or_default() += 1;
-    }
+impl Deref for World {
+    type Target = Churn;
 
-    pub(super) fn done(&self) -> Vec<(&'static str, u64)> {
-        lock(&self.done).iter().map(|(what, count)| (*what, *count)).collect()
-    }
-
-    pub(super) fn unexpected(&self, what: String) {
-        self.did("unexpected");
-        let mut unexpected = lock(&self.unexpected);
-        if unexpected.len() < TOLD {
-            unexpected.push(what);
-        }
-    }
-
-    pub(super) fn unexpected_so_far(&self) -> Vec<String> {
-        lock(&self.unexpected).clone()
+    fn deref(&self) -> &Churn {
+        &self.churn
     }
 }
 
@@ -141,25 +95,4 @@ impl World {
 pub(super) fn address(number: u32) -> IpAddr {
     let [_, _, third, fourth] = (number % ADDRESSES).to_be_bytes();
     Ipv4Addr::new(127, 91, third, fourth).into()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The rounds of one who takes part.
-pub(super) struct Turns {
-    ticks: Interval,
-    over: watch::Receiver<bool>,
-}
-
-impl Turns {
-    /// Waits for the next round; `false` when there is none.
-    pub(super) async fn next(&mut self) -> bool {
-        tokio::select! {
-            biased;
-            _ = self.over.wait_for(|over| *over) => false,
-            _ = self.ticks.tick() => true,
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! The soak in short: what churn leaves behind is gone when it ends. Counts only; `make soak` looks at memory
 //! too, for an hour.
 
+mod operator;
+
 use std::time::Duration;
 
 use sandgate_tests::soak::{Load, Soak};
