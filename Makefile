@@ -29,9 +29,10 @@ run: ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your
 	@echo "the command is $(BUILT)/local/sandgate: quick to build, for a look. Measure the one that make build makes"
 	@exec env -u SANDGATE_MODULE $(BUILT)/local/sandgate run $(or $(ARGS),--demo)
 
-build: module ## The module and the command, as shipped, side by side
+build: module ## The module, the command and the operator, as shipped, side by side
 	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
-	@echo "built $(BUILT)/release/sandgate and libsandgate.so beside it"
+	@install -D $(BUILT)/module/sandgate-operator $(BUILT)/release/sandgate-operator
+	@echo "built $(BUILT)/release/sandgate, with libsandgate.so and sandgate-operator beside it"
 
 man: build ## Man pages and shell completions, beside the command
 	@$(BUILT)/release/sandgate man --out $(BUILT)/release/man/man1
@@ -116,7 +117,9 @@ build-ahead:
 	@mkdir -p $(SANDGATE_CACHE)
 	@nice bash -c 'tests/cluster/build; tests/tools/build; .ci/cargo-deny' >$(SANDGATE_CACHE)/build-ahead.log 2>&1 </dev/null &
 
-deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered, Kustomize's base, the schema's parts
+deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered, Kustomize's base and component, the schema's parts
+	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
+	  the_copies_of_the_definitions_are the_rights_of_an_overlay
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
 	  the_schema_of_the_values_has what_the_chart_renders_is the_base_is_made_of the_rights_of_an_overlay
 

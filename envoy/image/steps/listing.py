@@ -79,7 +79,8 @@ def read(path, envoy):
             if name.startswith("built:"):
                 program = name.removeprefix("built:")
                 file = File(0o755, f"/usr/local/bin/{program}", "built", f"{program}/{program}")
-                listing.layers.setdefault(name, Layer(name, files=[file]))
+                licence = File(0o644, "/usr/share/doc/sandgate/copyright", "tree", "LICENSE")
+                listing.layers.setdefault(name, Layer(name, files=[file, licence]))
             elif name not in listing.layers:
                 raise Wrong(f"{path}: the image {image.name} has a layer {name} that no line describes")
     return listing

@@ -4,6 +4,7 @@
 mod chart;
 mod cluster;
 mod kustomize;
+mod operator;
 mod score;
 
 use std::fs;
@@ -13,9 +14,12 @@ use sandgate_tests::locations;
 
 pub(crate) use cluster::dry_run;
 
-/// The setups whose rendered manifests are committed: the default, and three with the values of
+/// The setups whose rendered manifests are committed: the default, and those with the values of
 /// `envoy/deploy/setups`.
-const SETUPS: [&str; 4] = ["default", "openkruise", "opensandbox", "agent-sandbox"];
+const SETUPS: [&str; 5] = ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR];
+
+/// The setup that has the operator beside the gateway.
+const OPERATOR: &str = "operator";
 
 /// The manifests of a setup.
 async fn rendered(setup: &str) -> String {

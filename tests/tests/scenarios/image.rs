@@ -14,7 +14,9 @@ use sandgate_tests::locations;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const IMAGES: [&str; 2] = ["sandgate-gateway", "sandgate-module"];
+const IMAGES: [&str; 3] = ["sandgate-gateway", "sandgate-module", "sandgate-operator"];
+/// What cargo builds for them.
+const PROGRAMS: [&str; 3] = ["sandgate", "libsandgate.so", "sandgate-operator"];
 
 fn archive(name: &str) -> PathBuf {
     locations::images().join(name).with_extension("tar")
@@ -57,7 +59,7 @@ fn two_builds_of_the_same_inputs_are_one_image() {
     let folder = TempDir::new().expect("a folder");
     let built = folder.path().join("built");
     fs::create_dir(&built).expect("create a folder");
-    for program in ["sandgate", "libsandgate.so"] {
+    for program in PROGRAMS {
         fs::copy(locations::built_for_images().join(program), built.join(program)).expect("copy");
     }
     let out = folder.path().join("out");
@@ -138,7 +140,7 @@ fn another_program_joins_with_one_line() {
     )
     .expect("write");
     let crates = told(build().arg("--crates").arg("--list").arg(&list));
-    assert_eq!(crates.trim(), "sandgate sandgate-filter sandgate-x");
+    assert_eq!(crates.trim(), "sandgate sandgate-filter sandgate-operator sandgate-x");
 }
 
 /// The value of each instruction of the last stage of a name, in the order of the file.

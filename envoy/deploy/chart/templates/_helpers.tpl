@@ -32,14 +32,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- default (include "sandgate.fullname" .) .Values.serviceAccount.name -}}
 {{- end }}
 
-{{- define "sandgate.image" -}}
-{{- with .Values.image -}}
-{{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{/* Of a dict with `image` (one of the values) and `root`. */}}
+{{- define "sandgate.imageOf" -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .repository }}:{{ default $.Chart.AppVersion .tag }}
+{{ .image.repository }}:{{ default .root.Chart.AppVersion .image.tag }}
 {{- end -}}
-{{- end -}}
+{{- end }}
+
+{{- define "sandgate.image" -}}
+{{- include "sandgate.imageOf" (dict "image" .Values.image "root" .) -}}
 {{- end }}
 
 {{- define "sandgate.servicePort" -}}
@@ -61,6 +64,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- if and .Values.autoscaling.enabled (ne .Values.kind "Deployment") -}}
 {{- fail "autoscaling needs kind: Deployment" -}}
+{{- end -}}
+{{- with .Values.operator.lease -}}
+{{- if or (ge (int .renewDeadlineSeconds) (int .durationSeconds)) (gt (mul 2 .retryPeriodSeconds) (int .renewDeadlineSeconds)) -}}
+{{- fail "operator.lease: renewDeadlineSeconds has to be less than durationSeconds, and retryPeriodSeconds at most half of renewDeadlineSeconds" -}}
+{{- end -}}
 {{- end -}}
 {{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
@@ -182,4 +190,48 @@ runAsGroup: 65532
 privileged: false
 capabilities: { drop: [ALL] }
 seccompProfile: { type: RuntimeDefault }
+{{- end }}
+
+{{- define "sandgate.operatorName" -}}
+{{ include "sandgate.fullname" . }}-operator
+{{- end }}
+
+{{/* The operator is another application than the gateway: no Service, policy or budget of one selects pods of the other. */}}
+{{- define "sandgate.operatorSelector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sandgate.operatorLabels" -}}
+{{ include "sandgate.operatorSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sandgate.operatorAccount" -}}
+{{- default (include "sandgate.operatorName" .) .Values.operator.serviceAccount.name -}}
+{{- end }}
+
+{{/* A rule of egress. */}}
+{{- define "sandgate.toApiServer" -}}
+- to:
+    {{- range .Values.networkPolicy.apiServer.cidrs }}
+    - ipBlock:
+        cidr: {{ . | quote }}
+        {{- if eq . "0.0.0.0/0" }}
+        # Where clouds keep the credentials of the node.
+        except: [169.254.0.0/16]
+        {{- end }}
+    {{- end }}
+  ports:
+    {{- range .Values.networkPolicy.apiServer.ports }}
+    - { protocol: TCP, port: {{ . }} }
+    {{- end }}
+{{- end }}
+
+{{- define "sandgate.operatorSubjects" -}}
+- kind: ServiceAccount
+  name: {{ include "sandgate.operatorAccount" . }}
+  namespace: {{ .Release.Namespace }}
 {{- end }}

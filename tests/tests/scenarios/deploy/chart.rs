@@ -78,6 +78,8 @@ fn the_schema_of_the_values_is_strict() {
         "/networkPolicy/metrics/*",
         "/networkPolicy/push/*",
         "/networkPolicy/sandboxes/*",
+        "/operator/affinity",
+        "/operator/tolerations/*",
         "/tolerations/*",
         "/topologySpreadConstraints/*",
     ];
@@ -109,6 +111,10 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["autoscaling.minReplicas=20"], &["minReplicas"]),
         (&["drain.timeSeconds=100000"], &["/drain/timeSeconds"]),
         (&["image.digest=latest"], &["/image/digest"]),
+        (&["operator.colour=blue"], &["/operator", "colour"]),
+        (&["operator.controllers={pods}"], &["/operator/controllers/0", "sandboxset"]),
+        (&["operator.lease.renewDeadlineSeconds=15"], &["renewDeadlineSeconds", "durationSeconds"]),
+        (&["operator.lease.retryPeriodSeconds=6"], &["retryPeriodSeconds", "half"]),
         (&["admission.openkruise.writers={a'b}"], &["/admission/openkruise/writers/0"]),
     ];
     for (values, parts) in cases {
@@ -120,14 +126,18 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
     }
 }
 
+/// The gateway's own workload, a Deployment or a DaemonSet.
+fn workload(objects: &[Value]) -> &Value {
+    let mut found = objects.iter().filter(|object| object["apiVersion"] == "apps/v1");
+    found.find(|object| object["metadata"]["name"] == "sandgate").expect("a workload")
+}
+
 /// The container's arguments and the config in the rendered ConfigMap, as `sandgate run` gets them.
 async fn assert_taken(what: &str, manifests: &str) {
     let objects = documents(manifests);
     let folder = TempDir::with_prefix("sandgate-config-").expect("create a folder");
     let at = |path: &str| folder.path().join(path.trim_start_matches('/'));
-    let workload =
-        objects.iter().find(|object| ["Deployment", "DaemonSet"].map(Value::from).contains(&object["kind"]));
-    let pod = &workload.expect("a workload")["spec"]["template"]["spec"];
+    let pod = &workload(&objects)["spec"]["template"]["spec"];
     let config =
         object(&objects, "ConfigMap", "sandgate")["data"]["gateway.yaml"].as_str().expect("a config");
     let moved = config.replace("/etc/sandgate", at("/etc/sandgate").to_str().expect("text"));
@@ -233,7 +243,7 @@ async fn the_gateway_takes_every_config_that_the_chart_renders() {
 }
 
 /// Without what Helm adds to every object, so that it can be compared with a file that was written by hand.
-fn plain(object: &Value) -> Value {
+pub(super) fn plain(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"].as_object_mut().expect("metadata").remove("labels");
     object
@@ -344,7 +354,7 @@ async fn the_alias_for_sig_clients_leads_to_the_gateway_from_its_own_namespace_a
 async fn a_rollout_takes_no_gateway_away_before_the_next_is_ready_and_lets_each_drain() {
     for setup in SETUPS {
         let objects = documents(&rendered(setup).await);
-        let workload = objects.iter().find(|object| object["apiVersion"] == "apps/v1").expect("a workload");
+        let workload = workload(&objects);
         let spec = &workload["spec"];
         let update =
             if workload["kind"] == "Deployment" { &spec["strategy"] } else { &spec["updateStrategy"] };

