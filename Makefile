@@ -1,4 +1,5 @@
-# Two commands: `make run` (the gateway with two demo sandboxes) and `make test` (everything CI checks).
+# Three commands: `make run` (the gateway with two demo sandboxes), `make demo` (a whole cluster) and `make test` (everything CI
+# checks).
 # Each installs what it needs. Caches live outside the tree: $SANDGATE_CACHE, else ~/.cache/sandgate. `make clean` empties this tree's.
 
 SHELL := /bin/bash
@@ -28,6 +29,17 @@ run: ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your
 	cargo build --profile local --locked -p sandgate -p sandgate-filter
 	@echo "the command is $(BUILT)/local/sandgate: quick to build, for a look. Measure the one that make build makes"
 	@exec env -u SANDGATE_MODULE $(BUILT)/local/sandgate run $(or $(ARGS),--demo)
+
+# One after the other, so that the progress of each is seen and Ctrl-C ends it. What is printed for a shell is the demo's alone.
+demo: ## A cluster with our operator, a gateway and sandboxes on this machine, until Ctrl-C (ARGS=--help says more)
+	@mkdir -p $(SANDGATE_CACHE)
+	@tests/cluster/build >/dev/null
+	@cargo build --profile local --locked $(addprefix -p ,sandgate sandgate-filter sandgate-operator sandgate-tests) \
+	  --lib $(addprefix --bin ,sandgate sandgate-operator demo) >&2
+	@cluster="$$(tests/cluster/build)"; envoy="$$($(BUILT)/local/sandgate envoy)"; \
+	exec env SANDGATE_CLUSTER="$$cluster" SANDGATE_ENVOY="$$envoy" SANDGATE_BIN=$(BUILT)/local/sandgate \
+	  SANDGATE_OPERATOR=$(BUILT)/local/sandgate-operator SANDGATE_MODULE=$(BUILT)/local/libsandgate.so \
+	  $(BUILT)/local/demo $(ARGS)
 
 build: module ## The module, the command and the operator, as shipped, side by side
 	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
@@ -186,5 +198,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

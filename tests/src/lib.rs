@@ -14,6 +14,7 @@ mod browser;
 mod cli;
 mod client;
 pub mod cluster;
+pub mod demo;
 pub mod deploy;
 mod e2b;
 mod fixture;

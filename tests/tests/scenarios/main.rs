@@ -17,6 +17,7 @@ mod cli;
 mod cluster;
 mod config;
 mod definitions;
+mod demo;
 mod deploy;
 mod door;
 mod drain;

@@ -6,6 +6,9 @@
 # folder is a copy of what the blocks name.
 set -euo pipefail
 
+# What `make demo` prints for another terminal.
+export SANDGATE_GATEWAY=http://127.0.0.1:7788 SANDGATE_ADMIN=http://127.0.0.1:9901
+
 fail() {
   echo "$*" >&2
   exit 1
@@ -27,6 +30,13 @@ sandgate() {
 
 make() {
   command make --silent --dry-run --directory "$REPOSITORY" "$@" >/dev/null || fail "make $*: no such target"
+  # A script waits for this line of `make demo`.
+  [[ $1 != demo ]] || echo ready
+}
+
+# Nothing here takes time: what a block waits for is there soon.
+sleep() {
+  command sleep 0.05
 }
 
 # Renders what would be installed, with the values of the block.
@@ -76,7 +86,7 @@ kubectl() {
   done
   case ${words[0]} in
     get) echo "type: stand-in" ;;
-    apply | create | label | rollout | port-forward | logs | delete | debug | describe | exec) ;;
+    apply | create | label | patch | scale | rollout | port-forward | logs | delete | debug | describe | exec) ;;
     *) fail "kubectl ${words[0]}: not checked" ;;
   esac
 }

@@ -1,4 +1,4 @@
-//! The page about metrics, beside the metrics of a running gateway.
+//! The pages about metrics, beside the metrics of a running gateway and the list of the operator's.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use sandgate_tests::book::Page;
 use sandgate_tests::kubernetes::{ApiServer, Kind};
 use serde_json::{Value, json};
 
-use super::blocks;
+use super::{blocks, operator};
 
 /// The names that begin so in a text.
-fn names(text: &str, prefix: &str) -> BTreeSet<String> {
+pub(super) fn names(text: &str, prefix: &str) -> BTreeSet<String> {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
     let found = text.match_indices(prefix).map(|(at, _)| &text[at + prefix.len()..]);
     found
@@ -50,10 +50,14 @@ async fn the_page_names_every_metric_and_no_other() {
         let rules = groups.iter().flat_map(|group| group["rules"].as_array().expect("rules"));
         for rule in rules {
             let (alert, expression) = (&rule["alert"], rule["expr"].as_str().expect("an expression"));
-            let metrics = names(expression, "envoy_sandgate_");
-            assert!(!metrics.is_empty(), "{alert} names no metric of Sandgate's");
+            let (metrics, of_operator) =
+                (names(expression, "envoy_sandgate_"), names(expression, operator::PREFIX));
+            assert!(!(metrics.is_empty() && of_operator.is_empty()), "{alert} names no metric of Sandgate's");
             for metric in metrics {
                 assert!(real.contains(&metric), "{}: {alert}: no metric {metric}", block.place);
+            }
+            for metric in of_operator {
+                assert!(operator::serves(&metric), "{}: {alert}: no metric {metric}", block.place);
             }
             assert!(rule["annotations"]["summary"].is_string(), "{alert} says nothing");
         }

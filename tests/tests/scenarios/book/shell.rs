@@ -17,7 +17,7 @@ use super::blocks;
 const PRELUDES: &str = "tests/tests/scenarios/book";
 
 /// Programs that the blocks of the book may use as they are.
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 16] = [
     "base64",
     "cat",
     "cut",
@@ -31,6 +31,7 @@ const PROGRAMS: [&str; 15] = [
     "mv",
     "sed",
     "sha256sum",
+    "sleep",
     "tail",
     "tr",
 ];

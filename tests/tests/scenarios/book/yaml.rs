@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use sandgate_tests::book::Block;
-use sandgate_tests::deploy::{NAMESPACE, documents, template};
+use sandgate_tests::deploy::{self, NAMESPACE, documents, template};
 use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Authority, Cli};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::blocks;
+use crate::deploy::dry_run;
 
 /// The names that the certificates in place of the book's are for.
 const DOMAINS: [&str; 2] = ["*.sandboxes.example.com", "*.sandboxes.localhost"];
@@ -125,6 +126,23 @@ async fn parts_of_pods_are_taken_by_a_real_api_server() {
         let mut spoilt = pod;
         spoilt["spec"]["containers"][0]["colour"] = json!("blue");
         let refused = api.dry_run(&spoilt).await.expect_err("an unknown field").to_string();
+        assert!(refused.contains("colour"), "{refused}");
+    }
+}
+
+/// At a server that has the shipped definitions and no others.
+#[tokio::test]
+async fn objects_of_the_operators_kinds_are_taken_by_a_real_api_server() {
+    let api = ApiServer::builder().without_definitions().start().await;
+    for file in fs::read_dir(deploy::folder().join("crds")).expect("the definitions").flatten() {
+        api.apply(&fs::read_to_string(file.path()).expect("read")).await;
+    }
+    let blocks = blocks("yaml", "object");
+    for object in blocks.iter().flat_map(|block| documents(&block.text)) {
+        dry_run(&api, &object).await.unwrap_or_else(|e| panic!("{}: {e}", object["metadata"]["name"]));
+        let mut spoilt = object;
+        spoilt["spec"]["colour"] = json!("blue");
+        let refused = dry_run(&api, &spoilt).await.expect_err("an unknown field").to_string();
         assert!(refused.contains("colour"), "{refused}");
     }
 }
