@@ -133,7 +133,7 @@ deploy-rendered: ## Write what is made of the chart anew: envoy/deploy/rendered,
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
 	  the_copies_of_the_definitions_are the_rights_of_an_overlay
 	SANDGATE_TOOLS="$$(tests/tools/build)" SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- \
-	  the_schema_of_the_values_has what_the_chart_renders_is the_base_is_made_of the_rights_of_an_overlay
+	  the_schema_of_the_values_has what_the_chart_renders_is the_base_is_made_of the_component_is_made_of
 
 MDBOOK := $(SANDGATE_CACHE)/mdbook-0.5.4
 docs: $(MDBOOK)/bin/mdbook ## Build the book (envoy/docs) and check its links
@@ -178,6 +178,15 @@ bench-push: module ## What pushed routes cost, for the record: some minutes (the
 	    | tee benches/results/push/$$bench.txt; \
 	done
 
+bench-operator: ## What the operator costs on a cluster of hollow pods, for the record: half an hour (ARGS=--quick for a look)
+	cargo build --release --locked -p sandgate-operator -p sandgate-benches --bin sandgate-operator --bin operator
+	mkdir -p benches/results/operator
+	for bench in create idle reconcile; do \
+	  SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_OPERATOR=$(BUILT)/release/sandgate-operator \
+	    $(BUILT)/release/operator $$bench --out benches/results/operator/$$bench.tsv $(ARGS) \
+	    | tee benches/results/operator/$$bench.txt; \
+	done
+
 bench-build: module
 	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip
 	cargo build --profile module --locked -p envoy-proxy-dynamic-modules-rust-sdk --example noop
@@ -198,5 +207,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:
