@@ -44,4 +44,4 @@ pub use port::LoopbackPort;
 pub use sandbox::{Pattern, Place, RawSandbox, Sandbox};
 pub use tls::{Authority, Pair};
 pub(crate) use wait::Tries;
-pub use wait::{DEADLINE, eventually};
+pub use wait::{DEADLINE, eventually, eventually_every};

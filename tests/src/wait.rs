@@ -14,12 +14,21 @@ const TICK: Duration = Duration::from_millis(10);
 ///
 /// # Panics
 /// When `deadline` has passed, with `what` was awaited.
-pub async fn eventually<T>(
+pub async fn eventually<T>(what: &str, deadline: Duration, condition: impl AsyncFnMut() -> Option<T>) -> T {
+    eventually_every(TICK, what, deadline, condition).await
+}
+
+/// The same for a condition that is expensive to look at: it is asked once in every `pace`.
+///
+/// # Panics
+/// When `deadline` has passed, with `what` was awaited.
+pub async fn eventually_every<T>(
+    pace: Duration,
     what: &str,
     deadline: Duration,
     mut condition: impl AsyncFnMut() -> Option<T>,
 ) -> T {
-    let mut tries = Tries::new(what, deadline);
+    let mut tries = Tries::every(pace, what, deadline);
     loop {
         tries.next().await;
         if let Some(value) = condition().await {
@@ -42,7 +51,11 @@ pub(crate) struct Tries<'a> {
 
 impl<'a> Tries<'a> {
     pub(crate) fn new(what: &'a str, deadline: Duration) -> Self {
-        let mut ticks = interval(TICK);
+        Self::every(TICK, what, deadline)
+    }
+
+    fn every(pace: Duration, what: &'a str, deadline: Duration) -> Self {
+        let mut ticks = interval(pace);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { what, deadline, end: Instant::now() + deadline, over: false, ticks }
     }

@@ -21,12 +21,16 @@ pub use columns::OPERATOR_COLUMNS;
 
 use super::Sample;
 use crate::cluster::{Cluster, Node, Operator, Resource, pod_template, sandbox, sandbox_set};
-use crate::eventually;
+use crate::eventually_every;
 use columns::Probe;
 use world::World;
 
 /// The set that sandboxes are claimed from, and how many it has.
 const BASE: (&str, u32) = ("base", 4);
+
+/// The time between two samples of somebody who waits: each is a write and several lists, and without a pause
+/// they would be the load.
+pub const PACE: Duration = Duration::from_millis(250);
 
 /// What everybody who takes part does, by the names it is counted under.
 const KINDS: [&str; 12] = [
@@ -174,7 +178,7 @@ impl OperatorSoak {
         let patience = Duration::from_secs(120);
         let mut left = Vec::new();
         let waited = tokio::time::timeout(patience, async {
-            eventually("the counts return", patience * 2, async || {
+            eventually_every(PACE, "the counts return", patience * 2, async || {
                 let now = self.sample().await;
                 left = now.above(start);
                 left.is_empty().then_some(now)

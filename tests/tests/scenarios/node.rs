@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, stream};
 use sandgate_tests::cluster::{Cluster, Node, Objects, Resource};
-use sandgate_tests::{DEADLINE, eventually, process_exists};
+use sandgate_tests::{DEADLINE, eventually, eventually_every, process_exists};
 use serde_json::{Value, json};
 
 /// A cluster with one node and a namespace.
@@ -297,7 +297,9 @@ async fn a_thousand_hollow_pods_are_ready_each_at_its_own_address_and_go() {
         pods.create(&hollow).await;
     })
     .await;
-    let all = eventually("all are ready", DEADLINE * 6, async || {
+    // A look is a list of all of them.
+    let pace = Duration::from_millis(500);
+    let all = eventually_every(pace, "all are ready", DEADLINE * 6, async || {
         let all = pods.list().await;
         (all.len() == PODS && all.iter().all(ready)).then_some(all)
     })
@@ -305,7 +307,8 @@ async fn a_thousand_hollow_pods_are_ready_each_at_its_own_address_and_go() {
     let addresses: BTreeSet<_> = all.iter().filter_map(|pod| pod["status"]["podIP"].as_str()).collect();
     assert_eq!(addresses.len(), PODS, "no address twice");
     together(PODS, async |index| pods.delete(&name(index)).await).await;
-    eventually("all are gone", DEADLINE * 6, async || pods.list().await.is_empty().then_some(())).await;
+    let gone = async || pods.list().await.is_empty().then_some(());
+    eventually_every(pace, "all are gone", DEADLINE * 6, gone).await;
 }
 
 #[tokio::test]
