@@ -55,6 +55,8 @@ impl Arguments {
 const REPLACED: usize = 6;
 /// Of so many samples (the last number) a node is lost after the first and back after the second.
 const LOST: (usize, usize, usize) = (12, 16, 24);
+/// A node is lost when it was silent for so long: well before it is back.
+const SILENCE: Duration = Duration::from_secs(4);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -101,7 +103,7 @@ async fn gateway(arguments: &Arguments, out: &mut impl Write) -> bool {
 }
 
 async fn operator(arguments: &Arguments, out: &mut impl Write) -> bool {
-    let mut soak = OperatorSoak::start(arguments.speed).await;
+    let mut soak = OperatorSoak::start(arguments.speed, SILENCE).await;
     println!("the operator is process {}", soak.operator().pid());
     let start = soak.sample().await;
     soak.begin();

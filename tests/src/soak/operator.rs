@@ -64,10 +64,11 @@ pub struct OperatorSoak {
 
 impl OperatorSoak {
     /// Starts cluster, nodes and operator, and waits for a set of warm sandboxes. Nothing happens yet. All
-    /// rates are multiplied with `speed`: at 1 the whole cluster takes half a core or so.
-    pub async fn start(speed: f64) -> Self {
+    /// rates are multiplied with `speed`: at 1 the whole cluster takes half a core or so. A node that is
+    /// silent for `silence` is lost.
+    pub async fn start(speed: f64, silence: Duration) -> Self {
         let cluster = Cluster::builder()
-            .nodes_are_lost_after(Duration::from_secs(4), Duration::from_secs(2))
+            .nodes_are_lost_after(silence, Duration::from_secs(2))
             // Events come and go: a minute after the first of them their number is level.
             .api_flag("--event-ttl=60s")
             .start()

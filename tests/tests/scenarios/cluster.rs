@@ -100,7 +100,7 @@ async fn a_job_runs_to_its_end_and_a_namespace_goes_with_all_that_is_in_it() {
 
 #[tokio::test]
 async fn a_lost_node_is_seen_its_pods_are_deleted_and_go_when_it_is_back() {
-    let lost = Duration::from_secs(4);
+    let lost = Duration::from_secs(10);
     let cluster = Cluster::builder().nodes_are_lost_after(lost, Duration::from_secs(1)).start().await;
     let mut node = cluster.node("a").start().await;
     let _other = cluster.node("b").start().await;

@@ -121,7 +121,7 @@ async fn a_set_rolls_within_its_budget_and_leaves_what_is_claimed_alone() {
 
 #[tokio::test]
 async fn a_set_survives_a_lost_node_and_a_template_that_fails_does_not_spin() {
-    let lost = Duration::from_secs(4);
+    let lost = Duration::from_secs(10);
     let cluster = Cluster::builder().nodes_are_lost_after(lost, Duration::from_secs(1)).start().await;
     let mut node = cluster.node("a").start().await;
     let _operator = cluster.operator().start().await;
