@@ -135,7 +135,8 @@ def killed(box):
 def timeouts(box):
     """Of the stream, and of the process: also when nobody listens any more."""
     told = outcome(lambda: box.commands.run("sleep 600", timeout=0.5))
-    alone = box.commands.run("sleep 600", background=True, timeout=0.5)
+    # Long enough for its start to be heard of.
+    alone = box.commands.run("sleep 600", background=True, timeout=5)
     alone.disconnect()
     until(lambda: not box.commands.list())
     return told["exception"]

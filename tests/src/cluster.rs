@@ -154,7 +154,7 @@ impl Cluster {
     /// Waits for a namespace's default account: a pod made earlier is refused.
     async fn account(&self, namespace: &str) {
         let accounts = self.objects(Resource::ServiceAccount, namespace);
-        eventually(&format!("{namespace} has a default account"), DEADLINE, async || {
+        eventually(&format!("{namespace} has a default account"), 3 * DEADLINE, async || {
             accounts.get("default").await
         })
         .await;
@@ -169,7 +169,7 @@ impl Cluster {
         for resource in Resource::OURS {
             let objects = self.objects(resource, "default");
             let what = format!("{resource:?} is served");
-            eventually(&what, DEADLINE, async || objects.try_list().await.ok()).await;
+            eventually(&what, 3 * DEADLINE, async || objects.try_list().await.ok()).await;
         }
     }
 

@@ -127,7 +127,8 @@ fn template() -> Value {
     let page = json!({
         "name": "page",
         "image": "hello",
-        "readinessProbe": { "httpGet": { "path": "/", "port": PAGE }, "periodSeconds": 1 },
+        "readinessProbe":
+            { "httpGet": { "path": "/", "port": PAGE }, "periodSeconds": 1, "timeoutSeconds": 10 },
     });
     template["spec"]["containers"].as_array_mut().expect("a list").push(page);
     template

@@ -73,7 +73,7 @@ async fn said(command: Command) -> Value {
 async fn run(mut command: Command) -> String {
     let run = command.env_remove("E2B_DEBUG").stdin(Stdio::null()).kill_on_drop(true).output();
     // The first run downloads packages.
-    let output = timeout(Duration::from_secs(120), run).await.expect("an end in time").expect("a start");
+    let output = timeout(Duration::from_secs(300), run).await.expect("an end in time").expect("a start");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

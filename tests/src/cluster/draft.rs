@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 pub fn pod_template(image: &str) -> Value {
     let mut container = json!({ "name": "sandbox", "image": image });
     if image.split(':').next() == Some("envd") {
-        container["readinessProbe"] =
-            json!({ "httpGet": { "path": "/health", "port": 49983 }, "periodSeconds": 1 });
+        let get = json!({ "path": "/health", "port": 49983 });
+        // On a loaded machine an answer may take longer than the second that is the default.
+        container["readinessProbe"] = json!({ "httpGet": get, "periodSeconds": 1, "timeoutSeconds": 10 });
     }
     json!({
         "metadata": { "labels": {} },

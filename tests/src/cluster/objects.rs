@@ -1,5 +1,7 @@
 //! Objects of the cluster as JSON: read, written, waited for.
 
+use std::time::Duration;
+
 use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
@@ -9,6 +11,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::{DEADLINE, Tries};
+
+/// How long objects may take to be as a scenario wants them: several programs work on that in turn.
+const PATIENCE: Duration = DEADLINE.saturating_mul(3);
 
 /// A kind of objects that scenarios look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,8 +155,8 @@ impl Objects {
 
     /// Waits until the object is as `holds` asks, and gives it.
     pub async fn until(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + DEADLINE;
-        let mut tries = Tries::new(what, DEADLINE * 2);
+        let end = Instant::now() + PATIENCE;
+        let mut tries = Tries::new(what, PATIENCE * 2);
         loop {
             tries.next().await;
             let last = self.get(name).await;
@@ -160,28 +165,28 @@ impl Objects {
             }
             let last = last.unwrap_or_default();
             let in_time = Instant::now() < end;
-            assert!(in_time, "not within {DEADLINE:?}: {:?} {name}: {what}, but {last:#}", self.resource);
+            assert!(in_time, "not within {PATIENCE:?}: {:?} {name}: {what}, but {last:#}", self.resource);
         }
     }
 
     /// Waits until all objects are as `holds` asks, and gives them.
     pub async fn until_all(&self, what: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let end = Instant::now() + DEADLINE;
-        let mut tries = Tries::new(what, DEADLINE * 2);
+        let end = Instant::now() + PATIENCE;
+        let mut tries = Tries::new(what, PATIENCE * 2);
         loop {
             tries.next().await;
             let last = self.list().await;
             if holds(&last) {
                 return last;
             }
-            assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}, but {:#}", Value::from(last));
+            assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}, but {:#}", Value::from(last));
         }
     }
 
     /// Waits until there is no such object.
     pub async fn until_gone(&self, name: &str) {
         let what = format!("{:?} {name} is gone", self.resource);
-        let mut tries = Tries::new(&what, DEADLINE);
+        let mut tries = Tries::new(&what, PATIENCE);
         while self.get(name).await.is_some() {
             tries.next().await;
         }

@@ -15,9 +15,9 @@ async fn of_two_operators_one_leads_and_the_other_follows_when_it_is_killed() {
     let cluster = Cluster::builder().start().await;
     let _node = cluster.node("a").start().await;
     let place = Place::new(&cluster, "leaders").await;
-    let mut first = cluster.operator().elected(4).start().await;
+    let mut first = cluster.operator().elected(10).start().await;
     eventually("the first leads", DEADLINE, async || leads(&first).await.then_some(())).await;
-    let second = cluster.operator().elected(4).start().await;
+    let second = cluster.operator().elected(10).start().await;
     place.sets.create(&sandbox_set("base", 3, &pod_template("hollow"))).await;
     place.filled("base", 3).await;
     assert!(leads(&first).await && !leads(&second).await, "one leads; the other is ready and waits");
@@ -27,7 +27,7 @@ async fn of_two_operators_one_leads_and_the_other_follows_when_it_is_killed() {
 
     first.kill();
     place.sets.patch("base", &json!({ "spec": { "replicas": 5 } })).await;
-    eventually("the second leads", DEADLINE, async || leads(&second).await.then_some(())).await;
+    eventually("the second leads", 3 * DEADLINE, async || leads(&second).await.then_some(())).await;
     place.filled("base", 5).await;
     first.start_again().await;
     assert!(!leads(&first).await, "who comes back waits");

@@ -75,7 +75,7 @@ async fn a_pool_by_template_reference_can_be_found_by_claims_under_its_own_name(
     // A change of what it refers to rolls the set.
     let image = json!({ "spec": { "template": pod_template("sleep") } });
     templates.patch("shared", &image).await;
-    let all_new = eventually("the set is rolled", DEADLINE, async || {
+    let all_new = eventually("the set is rolled", 3 * DEADLINE, async || {
         let children = place.children("pool").await;
         let new = children.len() == 2 && names(&children).is_disjoint(&names(&first));
         new.then_some(())

@@ -84,7 +84,7 @@ async fn install(cluster: &Cluster, release: &str, files: &Path) -> (Daemon, Pla
         let probe = &container[probe]["httpGet"];
         let path = probe["path"].as_str().expect("a path");
         assert_eq!(probe["port"], "metrics");
-        eventually(path, DEADLINE, async || {
+        eventually(path, 3 * DEADLINE, async || {
             daemon.assert_alive();
             let mut client = Client::http1(address).await.ok()?;
             (client.send(Request::get(path)).await.ok()?.status == 200).then_some(())
