@@ -15,11 +15,9 @@ trap '' INT TERM HUP
 while read -r _; do :; done
 while :; do
   found=
-  for file in /proc/[0-9]*/environ; do
-    if grep -qsz "^$1=$2/" "$file" 2>/dev/null; then
-      pid=${file#/proc/}
-      kill -9 "${pid%/environ}" 2>/dev/null && found=yes
-    fi
+  for file in $(grep -lsz "^$1=$2/" /proc/[0-9]*/environ 2>/dev/null); do
+    pid=${file#/proc/}
+    kill -9 "${pid%/environ}" 2>/dev/null && found=yes
   done
   [ "$found" ] || break
 done

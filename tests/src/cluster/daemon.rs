@@ -25,7 +25,7 @@ pub struct Daemon {
 }
 
 /// How long a program that is told to end may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Start = (Command, Sender<std::io::Result<Child>>);
 
@@ -132,13 +132,13 @@ impl Daemon {
         }
     }
 
-    /// Ends its standard input, which tells it to end, and gives it some seconds for that.
+    /// Ends its standard input, which tells it to end, and gives it some time for that.
     pub(crate) fn end(&mut self) {
         drop(self.child.stdin.take());
         self.wait_or_kill();
     }
 
-    /// Asks it to end (SIGTERM), and gives it some seconds for that.
+    /// Asks it to end (SIGTERM), and gives it some time for that.
     pub(crate) fn terminate(&mut self) {
         if self.status().is_none() {
             self.signal("TERM");

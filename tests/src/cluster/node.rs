@@ -132,9 +132,9 @@ impl Node {
     async fn run(&mut self) {
         let before = self.log().lines().count();
         // Killed, it takes its processes with it.
-        let mut daemon = Daemon::start(&format!("node {}", self.name), &self.command, &self.log, "KILL");
-        daemon.says("ready", before).await;
-        self.daemon = Some(daemon);
+        let daemon = Daemon::start(&format!("node {}", self.name), &self.command, &self.log, "KILL");
+        // Held before anything is awaited: a node that is dropped on the way ends as one that is ready.
+        self.daemon.insert(daemon).says("ready", before).await;
         self.until_ready("True").await;
     }
 

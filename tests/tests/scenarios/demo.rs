@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use sandgate_tests::{Cli, DEADLINE, LoopbackPort, eventually, image};
+use sandgate_tests::{Cli, LoopbackPort, eventually, image};
 use tempfile::TempDir;
 
-/// Some seconds alone; more among all the others.
-const START: Duration = Duration::from_secs(120);
+/// How long a start or an end may take: some seconds alone; more among all the others.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A demo that was started. Dropping it ends it.
 struct Started {
@@ -45,7 +45,7 @@ impl Started {
 
     /// Waits until one of its outputs is as `holds` asks.
     async fn until(&mut self, what: &str, name: &str, holds: impl Fn(&str) -> bool) -> String {
-        eventually(what, START, async || {
+        eventually(what, PATIENCE, async || {
             let text = self.read(name);
             let ended = self.child.try_wait().expect("ask for the child");
             assert!(ended.is_none() || holds(&text), "the demo ended ({ended:?}):\n{}", self.read("stderr"));
@@ -76,7 +76,7 @@ impl Started {
 
     async fn ended(&mut self) -> ExitStatus {
         let child = &mut self.child;
-        eventually("the demo ends", DEADLINE * 2, async || child.try_wait().expect("ask for the child")).await
+        eventually("the demo ends", PATIENCE, async || child.try_wait().expect("ask for the child")).await
     }
 
     /// Nothing is left of what it was a moment ago.
