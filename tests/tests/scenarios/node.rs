@@ -76,7 +76,7 @@ async fn together(count: usize, each: impl AsyncFn(usize)) {
 /// The last state of a pod before it went, as a watcher sees it.
 async fn last_state(pods: &Objects, name: &str) -> Value {
     let mut last = Value::Null;
-    eventually(&format!("{name} is gone"), DEADLINE, async || match pods.get(name).await {
+    eventually(&format!("{name} is gone"), 3 * DEADLINE, async || match pods.get(name).await {
         Some(found) => {
             last = found;
             None
@@ -98,7 +98,9 @@ async fn a_deletion_gives_processes_their_grace_and_not_more() {
         path("goodbye").display(),
         path("up").display()
     );
-    pods.create(&pod("polite", &polite)).await;
+    let mut polite = pod("polite", &polite);
+    polite["spec"]["terminationGracePeriodSeconds"] = json!(30);
+    pods.create(&polite).await;
     number(&path("up")).await;
     pods.delete("polite").await;
     pods.until_gone("polite").await;
@@ -129,7 +131,9 @@ async fn a_deletion_gives_processes_their_grace_and_not_more() {
     assert_eq!(container(&second)["restartCount"], 0);
 
     // A pod that takes its time on cue shows how it ended before it goes.
-    pods.create(&cued("slow", &[("stop-delay", "300ms")])).await;
+    let mut slow = cued("slow", &[("stop-delay", "3s")]);
+    slow["spec"]["terminationGracePeriodSeconds"] = json!(30);
+    pods.create(&slow).await;
     pods.until("slow", "it is ready", ready).await;
     pods.delete("slow").await;
     let last = last_state(&pods, "slow").await;
@@ -145,7 +149,7 @@ async fn containers_crash_fail_to_pull_and_start_late_on_cue() {
     let mut unknown = cued("unknown", &[]);
     unknown["spec"]["containers"][0]["image"] = json!("nobody-has-this:1");
     pods.create(&unknown).await;
-    pods.create(&cued("late", &[("start-delay", "1s")])).await;
+    pods.create(&cued("late", &[("start-delay", "60s")])).await;
     pods.create(&cued("typo", &[("crash", "1s")])).await;
 
     let late = pods.until("late", "it has an address", |pod| pod["status"]["podIP"].is_string()).await;
@@ -168,8 +172,8 @@ async fn containers_crash_fail_to_pull_and_start_late_on_cue() {
     pods.patch("crash", &cue("exit", None)).await;
     pods.patch("pull", &cue("image-pull", None)).await;
     pods.patch("typo", &cue("crash", None)).await;
-    pods.until("late", "it is ready", ready).await;
-    for name in ["crash", "pull", "typo"] {
+    pods.patch("late", &cue("start-delay", None)).await;
+    for name in ["crash", "pull", "typo", "late"] {
         pods.until(name, "it is ready", ready).await;
     }
     let changed = cluster.kubectl(&["-n", &namespace, "set", "image", "pod/unknown", "c=sleep:2"]).await;

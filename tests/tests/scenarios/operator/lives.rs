@@ -76,12 +76,13 @@ async fn a_sandbox_pauses_and_ends_at_its_times_also_after_it_has_failed() {
     let asleep = place.sandboxes.until("sleeper", "it is paused", is_paused).await;
     assert_eq!(asleep["spec"]["paused"], true);
 
-    let mut failing = timed("failing", "sleep", json!({ "shutdownTime": in_seconds(6) }));
+    let mut failing = timed("failing", "sleep", json!({ "shutdownTime": in_seconds(600) }));
     failing["spec"]["template"]["spec"]["restartPolicy"] = json!("Never");
     failing["spec"]["template"]["metadata"]["annotations"] =
         json!({ "node.sandgate.test/crash-after": "100ms" });
     place.sandboxes.create(&failing).await;
     place.sandboxes.until("failing", "it has failed", |object| object["status"]["phase"] == "Failed").await;
+    place.sandboxes.patch("failing", &json!({ "spec": { "shutdownTime": in_seconds(1) } })).await;
     place.sandboxes.until_gone("failing").await;
     place.pods.until_gone("failing").await;
 
