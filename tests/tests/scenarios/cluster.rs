@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use sandgate_tests::cluster::{Cluster, Resource, pod_template, sandbox};
-use sandgate_tests::{Client, DEADLINE, Request, eventually};
+use sandgate_tests::{Client, DEADLINE, Request, eventually, eventually_every};
 use serde_json::{Value, json};
 
 /// A pod with the template of a sandbox.
@@ -93,8 +93,17 @@ async fn a_job_runs_to_its_end_and_a_namespace_goes_with_all_that_is_in_it() {
     let pods = cluster.objects(Resource::Pod, &namespace);
     pods.create(&pod("left", "sleep")).await;
     pods.until("left", "it is ready", ready).await;
-    let done = cluster.kubectl(&["delete", "namespace", &namespace]).await;
+    let done = cluster.kubectl(&["delete", "namespace", &namespace, "--wait=false"]).await;
     assert_eq!(done.code, Some(0), "{}", done.stderr);
+    // Not by kubectl's own wait, which would have to end within the deadline of one command.
+    let get = ["get", "namespace", &namespace, "-o", "name", "--ignore-not-found"];
+    let pace = Duration::from_millis(500);
+    eventually_every(pace, "the namespace is gone", 3 * DEADLINE, async || {
+        let left = cluster.kubectl(&get).await;
+        assert_eq!(left.code, Some(0), "{}", left.stderr);
+        left.stdout.is_empty().then_some(())
+    })
+    .await;
     assert!(pods.list().await.is_empty() && jobs.list().await.is_empty(), "everything in it is gone");
 }
 

@@ -35,7 +35,7 @@ impl Place {
     }
 
     /// Waits until a set has so many sandboxes, all of them available and of its newest revision, and says so
-    /// in its status.
+    /// in its status. The status may be older than a claim, so the sandboxes themselves are looked at too.
     async fn filled(&self, set: &str, replicas: usize) -> Vec<Value> {
         self.sets
             .until(set, &format!("it has {replicas} available"), |object| {
@@ -46,7 +46,11 @@ impl Place {
                         .all(|field| status[field] == count)
             })
             .await;
-        self.children(set).await
+        eventually(&format!("{set} has {replicas} that run"), 3 * DEADLINE, async || {
+            let children = self.children(set).await;
+            (children.len() == replicas && children.iter().all(runs)).then_some(children)
+        })
+        .await
     }
 
     /// The sandboxes that a set still controls and that are not on their way out.

@@ -115,8 +115,8 @@ async fn a_set_rolls_within_its_budget_and_leaves_what_is_claimed_alone() {
     assert!(least < 8, "the roll was seen");
     let kept = place.sandboxes.get(name(&claimed)).await.expect("what is claimed stays");
     assert!(kept["metadata"]["deletionTimestamp"].is_null());
-    let done = place.sets.get("base").await.expect("the set");
-    assert_eq!(done["status"]["currentRevision"], done["status"]["updateRevision"]);
+    let is_done = |set: &Value| set["status"]["currentRevision"] == set["status"]["updateRevision"];
+    place.sets.until("base", "it is of the new revision", is_done).await;
 }
 
 #[tokio::test]
