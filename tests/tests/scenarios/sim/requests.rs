@@ -271,9 +271,10 @@ pub(super) fn list(kind: &Kind, namespace: &str) -> Request<Vec<u8>> {
     Request::get(path(kind, namespace, "").trim_end_matches('/')).body(Vec::new()).expect("a request")
 }
 
-pub(super) fn watch(kind: &Kind, namespace: &str, since: &str) -> Request<Vec<u8>> {
+/// A watch that the server ends after so many seconds.
+pub(super) fn watch(kind: &Kind, namespace: &str, since: &str, seconds: u32) -> Request<Vec<u8>> {
     let at = path(kind, namespace, "");
     let at = at.trim_end_matches('/');
-    let uri = format!("{at}?watch=true&resourceVersion={since}&timeoutSeconds=1");
+    let uri = format!("{at}?watch=true&resourceVersion={since}&timeoutSeconds={seconds}");
     Request::get(uri).body(Vec::new()).expect("a request")
 }
