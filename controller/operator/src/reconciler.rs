@@ -61,6 +61,8 @@ pub enum Category {
     Conflict,
     /// The API server refused the write: a quota, an admission rule, a missing right.
     Refused,
+    /// The API server has no time for the write, or does not know this process for the moment.
+    PutOff,
     /// The API server did not answer, or not in time. Whether the write was done is not known.
     Unanswered,
     /// The object cannot be acted on as it is, such as one that names a template that does not exist.
@@ -75,6 +77,7 @@ impl Category {
         match self {
             Self::Conflict => "Conflict",
             Self::Refused => "Refused",
+            Self::PutOff => "PutOff",
             Self::Unanswered => "Unanswered",
             Self::Invalid => "Invalid",
             Self::NotLeading => "NotLeading",

@@ -50,6 +50,10 @@ pub enum WriteError {
         /// Why.
         message: String,
     },
+    /// The API server has no time for it, or does not know this process for the moment. It was not done, and
+    /// says nothing about the object.
+    #[error("put off: {0}")]
+    PutOff(String),
     /// There was no answer, or none that says what became of it. It may have been done.
     #[error("no answer: {0}")]
     Unanswered(String),
@@ -64,6 +68,7 @@ impl WriteError {
         match self {
             Self::Conflict(_) | Self::NotFound(_) | Self::AlreadyExists(_) => Category::Conflict,
             Self::Refused { .. } => Category::Refused,
+            Self::PutOff(_) => Category::PutOff,
             Self::Unanswered(_) => Category::Unanswered,
             Self::NotLeading => Category::NotLeading,
         }
@@ -77,6 +82,8 @@ impl WriteError {
                     (409, "AlreadyExists") => Self::AlreadyExists(message),
                     (409, _) => Self::Conflict(message),
                     (404, _) => Self::NotFound(message),
+                    // Too many requests at a time, or a token that has just been replaced.
+                    (429 | 401, _) => Self::PutOff(message),
                     // A server that failed may have failed after the write.
                     (500.., _) => Self::Unanswered(message),
                     (code, _) => Self::Refused { code, message },

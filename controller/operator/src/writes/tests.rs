@@ -122,7 +122,8 @@ async fn every_refusal_has_its_name() {
         (404, "NotFound", "NotFound"),
         (403, "Forbidden", "Refused"),
         (422, "Invalid", "Refused"),
-        (429, "TooManyRequests", "Refused"),
+        (429, "TooManyRequests", "PutOff"),
+        (401, "Unauthorized", "PutOff"),
         (500, "InternalError", "Unanswered"),
         (504, "Timeout", "Unanswered"),
     ] {
@@ -133,6 +134,7 @@ async fn every_refusal_has_its_name() {
             WriteError::AlreadyExists(_) => "AlreadyExists",
             WriteError::NotFound(_) => "NotFound",
             WriteError::Refused { code: got, .. } if got == code => "Refused",
+            WriteError::PutOff(_) => "PutOff",
             WriteError::Unanswered(_) => "Unanswered",
             other => panic!("{other}"),
         };
