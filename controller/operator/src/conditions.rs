@@ -61,6 +61,16 @@ pub(crate) fn remove(conditions: &mut Vec<Condition>, kind: &str) {
     conditions.retain(|condition| condition.type_ != kind);
 }
 
+/// Whether two messages are the same but for words that have a digit in them: amounts, times, names of
+/// requests.
+pub(crate) fn says_the_same(one: &str, other: &str) -> bool {
+    fn words(text: &str) -> impl Iterator<Item = &str> {
+        let words = text.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+        words.filter(|word| !word.contains(|c: char| c.is_ascii_digit()))
+    }
+    words(one).eq(words(other))
+}
+
 /// Times in objects have whole seconds.
 pub(crate) fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
@@ -88,5 +98,14 @@ mod tests {
         assert!(is_true(&conditions, "Ready"));
         remove(&mut conditions, "Ready");
         assert!(find(&conditions, "Ready").is_none());
+    }
+
+    #[test]
+    fn messages_that_differ_in_amounts_and_names_of_requests_say_the_same() {
+        let quota = "exceeded quota: q, requested: pods=1, used: pods=10, limited: pods=10";
+        assert!(says_the_same(quota, &quota.replace("used: pods=10", "used: pods=11")));
+        assert!(says_the_same("denied (request 5f1c-a9)", "denied (request 77ab-01)"));
+        assert!(!says_the_same(quota, "violates PodSecurity \"restricted:latest\""));
+        assert!(!says_the_same("pods=1", "cpu=1"));
     }
 }

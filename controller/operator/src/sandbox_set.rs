@@ -30,7 +30,7 @@ use crate::conditions;
 use crate::events::{EventKind, Events};
 use crate::merge::merge_patch;
 use crate::reference::reference;
-use crate::view::View;
+use crate::view::{Seen, View};
 use crate::writes::{Merge, WriteError, Writes};
 use crate::{Again, Clock, Failed, Key, Random, Reconciler};
 use failures::Failures;
@@ -44,8 +44,8 @@ pub struct SandboxSetReconciler {
     events: Arc<dyn Events>,
     clock: Arc<dyn Clock>,
     random: Mutex<Random>,
-    /// By the UID of the set.
-    failures: Mutex<BTreeMap<Arc<str>, Failures>>,
+    /// Of each set that fails, with its UID.
+    failures: Mutex<BTreeMap<Key, (Arc<str>, Failures)>>,
 }
 
 impl SandboxSetReconciler {
@@ -62,17 +62,25 @@ impl SandboxSetReconciler {
     }
 
     fn observe(&self, key: &Key) -> Option<Observed> {
-        let failures = |uid: &str| self.failures.lock().get(uid).cloned().unwrap_or_default();
+        let failures = |uid: &str| {
+            let all = self.failures.lock();
+            let of_set = all.get(key).filter(|(of, _)| **of == *uid);
+            of_set.map(|(_, failures)| failures.clone()).unwrap_or_default()
+        };
         observe::observe(&self.view, key, failures, self.clock.now())
     }
 
-    fn remember(&self, set: &Arc<str>, failures: &Failures) {
+    fn remember(&self, set: &Seen<SandboxSet>, failures: &Failures) {
         let mut all = self.failures.lock();
         if failures.count() == 0 {
-            all.remove(set);
-        } else if all.get(set) != Some(failures) {
-            all.insert(Arc::clone(set), failures.clone());
+            all.remove(&set.key);
+        } else {
+            all.insert(set.key.clone(), (Arc::clone(&set.uid), failures.clone()));
         }
+    }
+
+    fn forget(&self, key: &Key) {
+        self.failures.lock().remove(key);
     }
 
     /// Writes what the set has now, if that is not what its status says.
@@ -104,28 +112,27 @@ impl Reconciler for SandboxSetReconciler {
 
     async fn reconcile(&self, key: &Key) -> Result<Again, Failed> {
         let Some(mut observed) = self.observe(key) else {
+            self.forget(key);
             return Ok(Again::Forget);
         };
         if observed.set.metadata.deletion_timestamp.is_some() {
-            self.failures.lock().remove(&observed.set.uid);
+            self.forget(key);
             return Ok(Again::Rarely);
         }
-        let mut free = Vec::new();
-        let mut failure = None;
+        let (mut free, mut resolved) = (Vec::new(), Ok(()));
         if !observed.members.reserved.is_empty() {
             // Only a look that was cut off leaves names behind: looks at one set never overlap.
-            match self.resolve(observed.members.reserved.clone()).await {
-                Ok(names) => free = names,
-                Err(error) => failure = Some(error),
-            }
+            (free, resolved) = self.resolve(&observed.members.reserved).await;
             let Some(again) = self.observe(key) else { return Ok(Again::Forget) };
             observed = again;
         }
         let mut plan = plan::plan(&observed);
-        if failure.is_none() {
-            failure = self.apply(&observed, &mut plan, free).await;
+        if resolved.is_err() {
+            plan.create = 0;
         }
-        self.remember(&observed.set.uid, &plan.failures);
+        let applied = self.apply(&observed, &mut plan, free).await;
+        let failure = resolved.err().or(applied);
+        self.remember(&observed.set, &plan.failures);
         let Plan { trouble, .. } = &plan;
         let written = self.write_status(&observed, trouble.as_ref()).await;
         match failure {

@@ -239,11 +239,6 @@ impl View {
         T::peek(&self.shared.inner.lock()).get(key).cloned()
     }
 
-    /// Every key of a kind, in order.
-    pub fn keys<T: Kept>(&self) -> Vec<Key> {
-        T::peek(&self.shared.inner.lock()).iter().map(|seen| seen.key.clone()).collect()
-    }
-
     /// The children of a set, at most `limit` of each class. Of the revision asked for only those are given
     /// that may be too many if `wanted` are: a look at a set that is as it should be copies no children.
     pub fn members(&self, set: &str, revision: &str, now: Timestamp, limit: usize, wanted: usize) -> Members {

@@ -1,7 +1,7 @@
 //! Does what a plan for a set says.
 //!
 //! Requests go out in batches of 16, 32, 64 and so on. A batch in which one fails is the last: what fails
-//! once fails for the rest of a thousand too.
+//! once fails for the rest of a thousand too. A conflict is about one sandbox and ends nothing.
 
 use std::sync::Arc;
 
@@ -9,30 +9,43 @@ use futures_util::future::join_all;
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxTemplate};
 
 use super::observe::{Contents, ContentsOf, Observed};
-use super::plan::{Plan, Trouble};
+use super::plan::{CREATE_FAILED, Plan, Trouble};
 use super::{SandboxSetReconciler, child};
-use crate::Key;
 use crate::view::{Child, Reserved};
 use crate::writes::{Only, WriteError};
+use crate::{Key, conditions};
 
 /// The size of the first batch.
 const FIRST_BATCH: usize = 16;
 
-/// The API server does not take sandboxes of this set.
-pub(super) const CREATE_FAILED: &str = "CreateFailed";
+/// How often a name is drawn. There are fourteen million for each set.
+const DRAWS: usize = 16;
 
 impl SandboxSetReconciler {
     /// Finds out what became of the sandboxes that were asked for and not seen. Returns the names that are
     /// free, which are used again: should the first request still be done, there is one sandbox and not two.
-    pub(super) async fn resolve(&self, reserved: Vec<Reserved>) -> Result<Vec<Key>, WriteError> {
+    /// A name of which nothing could be found out stays registered, and counts as a child in creation.
+    pub(super) async fn resolve(&self, reserved: &[Reserved]) -> (Vec<Key>, Result<(), WriteError>) {
         let mut free = Vec::new();
-        for Reserved { key, .. } in reserved {
-            if self.writes.read::<Sandbox>(&key).await?.is_none() {
-                free.push(key.clone());
+        for batch in reserved.chunks(FIRST_BATCH) {
+            let reads = batch.iter().map(|Reserved { key, .. }| self.writes.read::<Sandbox>(key));
+            let mut failure = None;
+            for (Reserved { key, .. }, read) in batch.iter().zip(join_all(reads).await) {
+                match read {
+                    Ok(found) => {
+                        if found.is_none() {
+                            free.push(key.clone());
+                        }
+                        self.view.release(key);
+                    }
+                    Err(error) => drop(failure.get_or_insert(error)),
+                }
             }
-            self.view.release(&key);
+            if let Some(error) = failure {
+                return (free, Err(error));
+            }
         }
-        Ok(free)
+        (free, Ok(()))
     }
 
     /// Does everything that can be done, and returns the first failure.
@@ -56,8 +69,9 @@ impl SandboxSetReconciler {
             if *create > 0 {
                 let created = self.create(observed, contents, *create, free).await;
                 if let Err(error @ WriteError::Refused { .. }) = &created {
-                    *trouble = Some(Trouble { reason: CREATE_FAILED, message: error.to_string() });
-                    *failures = failures.clone().and(&contents.revision, observed.now, observed.now);
+                    let message = steady_message(failures.refusal(), error.to_string());
+                    *failures = failures.clone().and_refused(&contents.revision, &message, observed.now);
+                    *trouble = Some(Trouble { reason: CREATE_FAILED, message });
                 }
                 keep_first(created);
             }
@@ -108,15 +122,18 @@ impl SandboxSetReconciler {
         Ok(())
     }
 
-    /// Registers a name. None if the drawn one is in use: the next look makes up for it.
+    /// Registers a name. A drawn one that is in use is drawn again.
     fn reserve(
         &self,
         observed: &Observed,
         revision: &Arc<str>,
         free: &mut impl Iterator<Item = Key>,
     ) -> Option<Key> {
-        let key = free.next().unwrap_or_else(|| child::child_key(&observed.set.key, &mut self.random.lock()));
-        self.view.reserve(&observed.set.uid, &key, revision).then_some(key)
+        (0..DRAWS).find_map(|_| {
+            let draw = || child::child_key(&observed.set.key, &mut self.random.lock());
+            let key = free.next().unwrap_or_else(draw);
+            self.view.reserve(&observed.set.uid, &key, revision).then_some(key)
+        })
     }
 
     async fn create_one(
@@ -141,7 +158,14 @@ impl SandboxSetReconciler {
             }
             Err(error) => {
                 self.view.release(key);
-                Err(error)
+                Err(match error {
+                    // The name was drawn for this try alone: a message with it would be a new one each time.
+                    WriteError::Refused { code, message } => {
+                        let message = message.replace(&*key.name, &format!("{}-…", observed.set.key.name));
+                        WriteError::Refused { code, message }
+                    }
+                    other => other,
+                })
             }
         }
     }
@@ -149,15 +173,30 @@ impl SandboxSetReconciler {
     async fn delete(&self, children: &[Child]) -> Result<(), WriteError> {
         let mut rest = children;
         let mut size = FIRST_BATCH;
+        let mut conflict = Ok(());
         while !rest.is_empty() {
             let (batch, after) = rest.split_at(rest.len().min(size));
             let requests = batch.iter().map(|Child { key, uid, version, .. }| {
                 self.writes.delete::<Sandbox>((key, uid, version), Only::ThisVersion, None)
             });
-            join_all(requests).await.into_iter().collect::<Result<(), _>>()?;
+            for done in join_all(requests).await {
+                match done {
+                    // It was claimed, or changed otherwise: it is looked at again.
+                    Err(error @ WriteError::Conflict(_)) => conflict = Err(error),
+                    done => done?,
+                }
+            }
             rest = after;
             size *= 2;
         }
-        Ok(())
+        conflict
+    }
+}
+
+/// The message of the last refusal, if this one says the same.
+fn steady_message(last: Option<&str>, message: String) -> String {
+    match last {
+        Some(last) if conditions::says_the_same(last, &message) => last.to_owned(),
+        _ => message,
     }
 }

@@ -85,11 +85,10 @@ pub(super) fn revision(set: &Seen<SandboxSet>, contents: &Contents) -> Value {
 }
 
 /// Labels or annotations of the pod template that its sandbox has too: those that are not about the sandbox
-/// itself.
+/// itself. `cleanup` asks for the end of a sandbox, and a set would make the next one at once.
 fn inherited(pairs: &Value) -> Map<String, Value> {
-    let is_inherited = |name: &str| {
-        name.strip_prefix(names::PREFIX).is_none_or(|name| name == "cleanup" || name.starts_with("cleanup-"))
-    };
+    let is_inherited =
+        |name: &str| name.strip_prefix(names::PREFIX).is_none_or(|name| name.starts_with("cleanup-"));
     let pairs = pairs.as_object().into_iter().flatten();
     pairs.filter(|(name, _)| is_inherited(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
@@ -125,6 +124,7 @@ mod tests {
         let pairs = json!({
             "app": "x",
             "agents.kruise.io/owner": "me",
+            "agents.kruise.io/cleanup": "true",
             "agents.kruise.io/cleanup-enabled": "true",
         });
         let kept: Vec<_> = inherited(&pairs).into_iter().map(|(name, _)| name).collect();

@@ -31,6 +31,8 @@ pub(super) struct Failures {
     revision: Arc<str>,
     count: u32,
     last: Option<Timestamp>,
+    /// Why the API server refused the last one, if it was not made at all.
+    refusal: Option<Arc<str>>,
 }
 
 impl Failures {
@@ -39,7 +41,18 @@ impl Failures {
         self.count
     }
 
-    /// A sandbox of this revision, made at `created`, has failed; or could not be made, now.
+    /// Why the API server refused the last sandbox. None if it was made and has failed.
+    pub(super) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    /// The API server refused a sandbox of this revision.
+    #[must_use]
+    pub(super) fn and_refused(self, revision: &Arc<str>, message: &str, now: Timestamp) -> Self {
+        Self { refusal: Some(message.into()), ..self.and(revision, now, now) }
+    }
+
+    /// A sandbox of this revision, made at `created`, has failed.
     #[must_use]
     pub(super) fn and(mut self, revision: &Arc<str>, created: Timestamp, now: Timestamp) -> Self {
         if self.revision != *revision || self.is_forgiven(now) {
@@ -50,6 +63,7 @@ impl Failures {
             let has_lived = now.duration_since(created) > signed(STEADY.max(2 * self.delay()));
             self.count = if has_lived { 1 } else { self.count.saturating_add(1) };
             self.last = Some(now);
+            self.refusal = None;
         }
         self
     }

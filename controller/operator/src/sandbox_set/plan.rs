@@ -11,7 +11,7 @@
 //!   could claim them. Of those available only as many go as `updateStrategy` allows to be missing.
 //! - Sandboxes that failed, completed or expired are deleted and not counted. So are those that OpenKruise's
 //!   controller has locked for a scale-down and left behind.
-//! - A sandbox that somebody else has locked is neither counted nor touched.
+//! - A sandbox that somebody else has locked is neither counted nor touched while it lives.
 //!
 //! [`Rank`]: crate::view::Rank
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sandgate_objects::openkruise::names;
-use sandgate_objects::openkruise::resources::SandboxTemplate;
+use sandgate_objects::openkruise::resources::{DEFAULT_MAX_UNAVAILABLE, SandboxTemplate};
 
 use super::failures::Failures;
 use super::observe::{ContentsOf, Observed};
@@ -32,9 +32,6 @@ const KEEP_REVISIONS: usize = 10;
 
 /// How many sandboxes one look at a set makes at most: the batches from 16 to 256.
 pub(super) const MAX_CREATES: usize = 16 + 32 + 64 + 128 + 256;
-
-/// The share of a set that may be missing because of an update, if the spec does not say.
-const DEFAULT_BUDGET: &str = "20%";
 
 /// What is to be done.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +61,8 @@ pub(super) struct Trouble {
     pub(super) message: String,
 }
 
+/// The API server does not take sandboxes of this set.
+pub(super) const CREATE_FAILED: &str = "CreateFailed";
 /// The template of the set does not exist.
 pub(super) const TEMPLATE_NOT_FOUND: &str = "TemplateNotFound";
 /// The sandboxes fail one after the other, and the set waits before it makes more.
@@ -118,9 +117,15 @@ fn grow(observed: &Observed, plan: &mut Plan, revision: &str, missing: usize, in
         return;
     }
     if let Some(until) = plan.failures.wait(revision, observed.now) {
-        let message =
-            format!("{} sandboxes have failed in a row; the next one is made later", plan.failures.count());
-        plan.trouble = Some(Trouble { reason: SANDBOXES_FAIL, message });
+        let failures = &plan.failures;
+        plan.trouble = Some(match failures.refusal() {
+            Some(refusal) => Trouble { reason: CREATE_FAILED, message: refusal.to_owned() },
+            None => {
+                let count = failures.count();
+                let message = format!("{count} sandboxes have failed in a row; the next one is made later");
+                Trouble { reason: SANDBOXES_FAIL, message }
+            }
+        });
         plan.again = Some(plan.again.map_or(until, |again| again.min(until)));
         return;
     }
@@ -151,7 +156,7 @@ fn surplus(observed: &Observed, count: usize) -> impl Iterator<Item = Child> {
 fn outdated(observed: &Observed, wanted: usize, in_creation: usize) -> impl Iterator<Item = Child> {
     let spec = &observed.set.spec;
     let budget = spec.update_strategy.as_ref().and_then(|it| it.max_unavailable.clone());
-    let budget = budget.unwrap_or_else(|| IntOrString::String(DEFAULT_BUDGET.to_owned()));
+    let budget = budget.unwrap_or_else(|| IntOrString::String(DEFAULT_MAX_UNAVAILABLE.to_owned()));
     let budget = share(&budget, spec.replicas).unwrap_or_default().min(wanted);
     let room = budget.saturating_sub(in_creation);
     let oldest = observed.members.old_available.clone().into_iter().take(room);

@@ -47,7 +47,7 @@ pub enum Class {
     Dead,
     /// OpenKruise's controller marked it for deletion and did not delete it.
     Abandoned,
-    /// Somebody holds a lock on it: it is neither counted nor touched.
+    /// Somebody holds a lock on it while it lives: it is neither counted nor touched.
     Locked,
     /// It is being deleted.
     Leaving,
@@ -113,12 +113,14 @@ fn class_of(sandbox: &Sandbox) -> Class {
     if sandbox.metadata.deletion_timestamp.is_some() {
         return Class::Leaving;
     }
-    if annotation(sandbox, names::ANNOTATION_LOCK).is_some_and(|lock| !lock.is_empty()) {
+    let state = sandbox.address().map(|address| sandbox.live_state(address));
+    // Whoever had locked it and did not come back does not keep what has failed.
+    let is_dead = matches!(state, Ok(State::Dead));
+    if !is_dead && annotation(sandbox, names::ANNOTATION_LOCK).is_some_and(|lock| !lock.is_empty()) {
         let owner = annotation(sandbox, names::ANNOTATION_OWNER);
         let is_abandoned = owner == Some(names::OWNER_SCALE_DOWN);
         return if is_abandoned { Class::Abandoned } else { Class::Locked };
     }
-    let state = sandbox.address().map(|address| sandbox.live_state(address));
     match state {
         Ok(State::Dead) => Class::Dead,
         Ok(State::Available) => Class::Available,

@@ -84,10 +84,6 @@ impl<T> Store<T> {
         self.live.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Seen<T>>> {
-        self.live.values()
-    }
-
     pub(super) fn len(&self) -> usize {
         self.live.len()
     }

@@ -46,11 +46,12 @@ fn is_available(world: &World, name: &str) -> bool {
         && text(world, name, "/status/conditions/0/status") == "True"
 }
 
-/// Claimed, or locked by somebody.
+/// Claimed, or locked by somebody while it lives.
 fn is_taken(world: &World, name: &str) -> bool {
     let is_claimed = world.sandboxes[name].pointer("/metadata/ownerReferences/0").is_none();
     let is_locked = !text(world, name, "/metadata/annotations/agents.kruise.io~1lock").is_empty();
-    is_claimed || is_locked
+    let has_ended = matches!(text(world, name, "/status/phase"), "Failed" | "Succeeded");
+    is_claimed || (is_locked && !has_ended)
 }
 
 fn is_abandoned(world: &World, name: &str) -> bool {

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::fixture::{NOW, World, at, deleted};
-use crate::sandbox_set::plan::{MAX_CREATES, SANDBOXES_FAIL, TEMPLATE_NOT_FOUND};
+use crate::sandbox_set::plan::{CREATE_FAILED, MAX_CREATES, SANDBOXES_FAIL, TEMPLATE_NOT_FOUND};
 use crate::view::Kind;
 use crate::{Again, Key};
 
@@ -115,6 +115,28 @@ fn what_somebody_else_locked_is_neither_counted_nor_deleted() {
     assert_eq!((plan.delete.len(), plan.create), (0, 1));
     world.write_set(|set| set["spec"]["replicas"] = json!(0));
     assert_eq!(world.plan().delete.len(), 1);
+}
+
+#[test]
+fn a_lock_does_not_keep_what_has_failed() {
+    let mut world = World::new(1);
+    let locked = world.ready();
+    world.lock(&locked, "somebody");
+    world.becomes(&locked, "Failed", false);
+    assert_eq!(deleted(&world.plan()), [locked]);
+}
+
+#[test]
+fn a_set_that_waits_says_why_the_api_server_refused_its_sandboxes() {
+    let mut world = World::new(1);
+    let revision = world.observed().revision();
+    for _ in 0..2 {
+        world.now += 1;
+        world.failures = world.failures.clone().and_refused(&revision, "exceeded quota", at(world.now));
+    }
+    let plan = world.plan();
+    let trouble = plan.trouble.unwrap();
+    assert_eq!((plan.create, trouble.reason, trouble.message.as_str()), (0, CREATE_FAILED, "exceeded quota"));
 }
 
 #[test]
