@@ -13,7 +13,7 @@ use super::status::{Draft, notices};
 use super::{SandboxReconciler, TAKEN_AGAIN};
 use crate::events::EventKind;
 use crate::merge::merge_patch;
-use crate::view::{PodFacts, Seen};
+use crate::view::{PodFacts, Seen, Viewed as _};
 use crate::writes::{Merge, Only, WriteError};
 use crate::{Again, Failed, Key};
 
@@ -66,13 +66,16 @@ impl SandboxReconciler {
                 }
                 again
             }
-            Applied::Void => return Ok(Again::After(std::time::Duration::ZERO)),
+            Applied::Void => {
+                let message = format!("the pod {} is not as it was seen", observed.sandbox.key);
+                return Err(WriteError::Conflict(message).into());
+            }
             Applied::Taken => {
                 status.taken();
                 super::plan::sooner(again, TAKEN_AGAIN)
             }
             Applied::NotCreated(error) => {
-                status.create_failed(&error.to_string());
+                status.create_failed(observed.sandbox.status.as_ref(), &error.to_string());
                 failure = Some(error);
                 again
             }
@@ -107,19 +110,16 @@ impl SandboxReconciler {
     }
 
     async fn pod_step(&self, observed: &Observed, step: PodStep) -> Result<Applied, WriteError> {
-        let key = &observed.sandbox.key;
         match step {
             PodStep::Keep => Ok(Applied::Done),
-            PodStep::Confirm => {
-                let found = self.writes.read::<PodFacts>(key).await?;
-                Ok(if found.is_some() { Applied::Void } else { Applied::Done })
-            }
+            PodStep::Confirm => self.confirm_pod(observed).await,
             PodStep::Create { claims, pod } => self.create_pod(observed, &claims, &pod).await,
             PodStep::Delete { grace } => {
-                if let Some(pod) = observed.pod.own() {
-                    let seen = (&pod.key, &pod.uid, &pod.version);
-                    self.writes.delete::<PodFacts>(seen, Only::ThisUid, grace).await?;
-                }
+                self.delete_pod(observed, Only::ThisUid, grace).await?;
+                Ok(Applied::Done)
+            }
+            PodStep::Discard => {
+                self.delete_pod(observed, Only::ThisVersion, None).await?;
                 Ok(Applied::Done)
             }
             PodStep::Patch { resize, patch } => {
@@ -130,6 +130,40 @@ impl SandboxReconciler {
                 }
             }
         }
+    }
+
+    async fn delete_pod(
+        &self,
+        observed: &Observed,
+        only: Only,
+        grace: Option<u32>,
+    ) -> Result<(), WriteError> {
+        let Some(pod) = observed.pod.own() else { return Ok(()) };
+        self.writes.delete::<PodFacts>((&pod.key, &pod.uid, &pod.version), only, grace).await
+    }
+
+    /// Asks which pod there is. A stranger's pod that the watch does not select is as good as none.
+    async fn confirm_pod(&self, observed: &Observed) -> Result<Applied, WriteError> {
+        let sandbox = &observed.sandbox;
+        let found = self.writes.read::<PodFacts>(&sandbox.key).await?;
+        let found = found.filter(|pod| pod.is_selected() || belongs_to(pod, sandbox));
+        if found.as_ref().map(|pod| &pod.uid) == observed.pod.uid() {
+            return Ok(Applied::Done);
+        }
+        if let Some(pod) = &found {
+            self.select(sandbox, pod).await?;
+        }
+        Ok(Applied::Void)
+    }
+
+    /// Puts the label back by which the watch selects the sandbox's pod, if somebody has taken it off.
+    /// Without it the pod would not be seen to change.
+    async fn select(&self, sandbox: &Seen<Sandbox>, pod: &Seen<PodFacts>) -> Result<(), WriteError> {
+        if pod.is_selected() || !belongs_to(pod, sandbox) {
+            return Ok(());
+        }
+        let label = json!({"metadata": {"labels": {names::LABEL_CREATED_BY: names::CREATED_BY_SANDBOX}}});
+        self.writes.patch(pod, label, Merge::Strategic, None).await.map(drop)
     }
 
     /// First the resources: the second patch also says that the pod has the new revision.
@@ -164,10 +198,12 @@ impl SandboxReconciler {
             Ok(pod) => Ok(Applied::Created(pod)),
             // An earlier answer may have been lost: the pod may well be ours.
             Err(WriteError::AlreadyExists(_)) => {
-                let found = self.writes.read::<PodFacts>(&observed.sandbox.key).await?;
-                let is_ours =
-                    |pod: &Arc<Seen<PodFacts>>| pod.owner_uid.as_deref() == Some(&*observed.sandbox.uid);
-                Ok(if found.as_ref().is_none_or(is_ours) { Applied::Void } else { Applied::Taken })
+                let sandbox = &observed.sandbox;
+                match self.writes.read::<PodFacts>(&sandbox.key).await? {
+                    Some(pod) if !belongs_to(&pod, sandbox) => Ok(Applied::Taken),
+                    Some(pod) => self.select(sandbox, &pod).await.map(|()| Applied::Void),
+                    None => Ok(Applied::Void),
+                }
             }
             Err(error @ WriteError::Refused { .. }) => Ok(Applied::NotCreated(error)),
             Err(error) => Err(error),
@@ -187,4 +223,8 @@ impl SandboxReconciler {
         }
         Err(WriteError::Refused { code: 409, message: format!("the volume claim {name} is somebody else's") })
     }
+}
+
+fn belongs_to(pod: &PodFacts, sandbox: &Seen<Sandbox>) -> bool {
+    pod.owner_uid.as_deref() == Some(&*sandbox.uid)
 }

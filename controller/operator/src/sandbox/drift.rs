@@ -3,9 +3,13 @@
 //! Labels and annotations are patched. Images and resources are patched and reported by the condition
 //! `InplaceUpdate`. Nothing else of a pod can change while it runs. A label that the template had earlier and
 //! has no more stays on the pod: nobody knows any more who put it there.
+//!
+//! A pod of OpenKruise's controller does not say what it was made from, and has another revision: what cannot
+//! change in place is taken for equal. Its first patch says what it was made from, so that the next change of
+//! the template is compared.
 
 use sandgate_objects::openkruise::names;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::pod::{Template, map_of};
 use super::quantity::same_quantity;
@@ -16,6 +20,8 @@ use crate::view::{ContainerFacts, PodFacts, Resize};
 pub(super) enum Drift {
     /// Nothing.
     None,
+    /// It does not say what it was made from, and lacks nothing else: a patch of the pod.
+    Unmarked(Value),
     /// Labels or annotations: a patch of the pod.
     Metadata(Value),
     /// Images or resources too.
@@ -34,20 +40,15 @@ pub(super) fn drift(pod: &PodFacts, template: &Template) -> Drift {
     if pod.labels.get(names::LABEL_POD_TEMPLATE_HASH) == Some(&template.revision) {
         return Drift::None;
     }
-    // A pod of OpenKruise's controller does not say what it was made from: it is taken for equal.
     let fixed = pod.annotations.get(names::ANNOTATION_HASH_IMMUTABLE_PART);
     if fixed.is_some_and(|fixed| *fixed != template.fixed) {
         return Drift::Forbidden;
     }
     let mut labels = map_of(&template.pod["metadata"]["labels"]);
     labels.insert(names::LABEL_POD_TEMPLATE_HASH.to_owned(), template.revision.as_str().into());
-    let annotations = map_of(&template.pod["metadata"]["annotations"]);
-    let mut metadata = Map::new();
-    metadata.insert("labels".to_owned(), labels.into());
-    if !annotations.is_empty() {
-        metadata.insert("annotations".to_owned(), annotations.into());
-    }
-    let mut patch = json!({"metadata": metadata});
+    let mut annotations = map_of(&template.pod["metadata"]["annotations"]);
+    annotations.insert(names::ANNOTATION_HASH_IMMUTABLE_PART.to_owned(), template.fixed.as_str().into());
+    let mut patch = json!({"metadata": {"labels": labels, "annotations": annotations}});
     let asked = template.pod["spec"]["containers"].as_array();
     let pairs: Vec<_> = asked.into_iter().flatten().filter_map(|asked| pair(pod, asked)).collect();
     let images: Vec<_> = pairs
@@ -61,7 +62,7 @@ pub(super) fn drift(pod: &PodFacts, template: &Template) -> Drift {
         .map(|(has, asked)| json!({"name": has.name, "resources": asked["resources"]}))
         .collect();
     if images.is_empty() && resources.is_empty() {
-        return Drift::Metadata(patch);
+        return if fixed.is_some() { Drift::Metadata(patch) } else { Drift::Unmarked(patch) };
     }
     if !images.is_empty() {
         patch["spec"] = json!({"containers": images});

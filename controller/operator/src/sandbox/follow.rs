@@ -40,7 +40,16 @@ pub(super) fn follow_template(
         if draft.reason(names::CONDITION_INPLACE_UPDATE) == status::REASON_INPLACE_FORBIDDEN {
             draft.drop(names::CONDITION_INPLACE_UPDATE);
         }
+        // An upgrade that was refused is not asked for any more.
+        let refused = [status::REASON_PRE_UPGRADE_FAILED, status::REASON_CHECKPOINT_FAILED];
+        if refused.contains(&draft.reason(CONDITION_UPGRADING)) {
+            draft.drop(CONDITION_UPGRADING);
+        }
         return PodStep::Keep;
+    }
+    // A pod that was taken over is no pod of an older template, whatever the policy is.
+    if matches!(drift, Drift::Unmarked(_)) {
+        return drift.step().filter(|_| is_declared).unwrap_or(PodStep::Keep);
     }
     let policy = observed.sandbox.spec.upgrade_policy.as_ref().and_then(|policy| policy.type_);
     match policy {
@@ -58,7 +67,7 @@ pub(super) fn follow_template(
     }
     match &drift {
         Drift::Metadata(_) if is_declared => return drift.step().unwrap_or(PodStep::Keep),
-        Drift::None => {}
+        Drift::None | Drift::Unmarked(_) => {}
         // What was refused was asked for by an earlier template.
         Drift::Metadata(_) if matches!(reason, names::REASON_FAILED | status::REASON_INPLACE_FORBIDDEN) => {
             draft.drop(names::CONDITION_INPLACE_UPDATE);
@@ -81,7 +90,9 @@ impl Drift {
     /// What makes up for it.
     fn step(self) -> Option<PodStep> {
         match self {
-            Self::Metadata(patch) => Some(PodStep::Patch { resize: None, patch: Box::new(patch) }),
+            Self::Metadata(patch) | Self::Unmarked(patch) => {
+                Some(PodStep::Patch { resize: None, patch: Box::new(patch) })
+            }
             Self::InPlace { resize, patch } => Some(PodStep::Patch { resize, patch: Box::new(patch) }),
             Self::None | Self::Forbidden => None,
         }

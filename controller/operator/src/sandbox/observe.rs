@@ -40,7 +40,7 @@ pub(super) enum PodOf {
     Own(Arc<Seen<PodFacts>>),
     /// Somebody else's: of an earlier sandbox of the name, or of a stranger. It is never adopted or deleted.
     /// That of an earlier sandbox goes by itself.
-    Other,
+    Other(Arc<Seen<PodFacts>>),
 }
 
 impl PodOf {
@@ -48,7 +48,15 @@ impl PodOf {
     pub(super) fn own(&self) -> Option<&Seen<PodFacts>> {
         match self {
             Self::Own(pod) => Some(pod),
-            Self::None | Self::Other => None,
+            Self::None | Self::Other(_) => None,
+        }
+    }
+
+    /// The UID of whichever pod has the name.
+    pub(super) fn uid(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Own(pod) | Self::Other(pod) => Some(&pod.uid),
+            Self::None => None,
         }
     }
 }
@@ -70,7 +78,7 @@ pub(super) fn observe(view: &View, key: &Key, now: Timestamp) -> Option<Observed
     let pod = match view.get::<PodFacts>(key) {
         None => PodOf::None,
         Some(pod) if pod.owner_uid.as_deref() == Some(&*sandbox.uid) => PodOf::Own(pod),
-        Some(_) => PodOf::Other,
+        Some(pod) => PodOf::Other(pod),
     };
     let template = template_of(view, &sandbox);
     Some(Observed { sandbox, pod, template, now })

@@ -10,12 +10,19 @@
 //! | Upgrading | the old pod is deleted, a new one is created; it runs → Running |
 //! | Succeeded, Failed | the sandbox stays as it is until its end |
 //!
-//! Nothing is done to a pod before the status says that it will be: which pod goes, or which revision the pod
-//! is to have. The status is written for one version of the sandbox. So an operator whose view of the sandbox
-//! lags, such as one that has just begun to lead, gets a conflict and does nothing to the pod.
+//! # Views that lag
+//! An operator that has just begun to lead may know less of one kind than of another.
+//! - Its sandboxes lag: nothing is done to a pod that is there before the status says that it will be, which
+//!   pod goes, or which revision the pod is to have. The status is written for one version of the sandbox, so
+//!   this operator gets a conflict and does nothing to the pod.
+//! - Its pods lag: the status says which pod the sandbox has. Another one is not shown, and a sandbox is not
+//!   said to have ended with it, before the API server has confirmed that it is the pod of this name
+//!   ([`PodStep::Confirm`]). Otherwise a sandbox would get back the address that it had before a pause, which
+//!   may be a stranger's by now.
 //!
-//! A pod that is not ready is not lost: the phase stays, and the condition `Ready` is false. A deadline
-//! counts in every phase.
+//! A pod that is not ready is not lost: the phase stays, and the condition `Ready` is false. A pod that has
+//! not run yet follows its template by being replaced: nothing is lost with it. A deadline counts in every
+//! phase.
 //!
 //! A sandbox that asks to be recycled is deleted, and its set makes a new one. OpenKruise's recycler hands
 //! the sandbox on with the files and processes of the one who had it before.
@@ -32,6 +39,7 @@ use super::pause::{PauseStrategy, Pauses, Pausing};
 use super::pod::{claims, manifest};
 use super::status::{self, CONDITION_UPGRADING, Draft};
 use super::timers::{Due, due};
+use crate::deadline::until;
 use crate::view::{PodFacts, Seen};
 use crate::{Again, conditions};
 
@@ -64,7 +72,8 @@ pub(super) struct Settle {
 pub(super) enum PodStep {
     /// Nothing.
     Keep,
-    /// Ask the API server whether the pod is really gone. If it is not, the plan is void.
+    /// Ask the API server whether the pod of this name is the one that was observed, or none if none was. If
+    /// it is not, the plan is void.
     Confirm,
     /// Create the volume claims and then the pod.
     Create {
@@ -78,6 +87,8 @@ pub(super) enum PodStep {
         /// How many seconds it has to end by itself; as the pod says if none.
         grace: Option<u32>,
     },
+    /// Delete the pod, if it is still as it was observed: it has not begun to run.
+    Discard,
     /// Change the pod, if it is still as it was observed.
     Patch {
         /// The patch of the resources.
@@ -101,17 +112,25 @@ pub(super) fn plan(observed: &Observed, pauses: &Pauses) -> Plan {
     if RECYCLE.iter().all(|name| annotation(sandbox, name) == Some("true")) {
         return Plan::Delete;
     }
-    let again = match due(sandbox, !has_ended, observed.now) {
+    let strategy = pauses.of(sandbox);
+    let refusal = strategy.accept(sandbox).err().filter(|_| draft.phase() != names::PHASE_PAUSED);
+    // A sandbox that cannot pause is not asked to: the gateway would not route to it any more.
+    let can_pause = !has_ended && refusal.is_none();
+    let again = match due(sandbox, can_pause, observed.now) {
         Due::Shutdown => return Plan::Delete,
         Due::Pause(patch) => return Plan::Patch(patch),
         Due::Nothing(again) => again,
     };
-    let strategy = pauses.of(sandbox);
+    let refused_at = sandbox.spec.pause_time.as_ref().map(|time| time.0).filter(|_| refusal.is_some());
+    let again = match refused_at.map(|at| until(at, observed.now)) {
+        Some(Again::After(wait)) if refused_at > Some(observed.now) => sooner(again, wait),
+        _ => again,
+    };
     let is_paused = sandbox.spec.paused == Some(true);
     if let Some(patch) = finalizer(sandbox, &draft, strategy) {
         return Plan::Patch(patch);
     }
-    let refusal = strategy.accept(sandbox).err().filter(|_| draft.phase() != names::PHASE_PAUSED);
+    let mut is_refused = false;
     let pod = match (has_ended, is_paused, refusal) {
         (true, ..) => PodStep::Keep,
         (false, true, None) => pause(observed, &mut draft, strategy),
@@ -120,13 +139,21 @@ pub(super) fn plan(observed: &Observed, pauses: &Pauses) -> Plan {
             draft.put(names::CONDITION_PAUSED, false, refusal.reason, &refusal.message);
             pod
         }
-        (false, false, _) => run(observed, &mut draft, strategy),
+        (false, false, None) => run(observed, &mut draft, strategy),
+        (false, false, Some(refusal)) => {
+            let pod = run(observed, &mut draft, strategy);
+            is_refused = refused_at.is_some_and(|at| at <= observed.now);
+            if is_refused {
+                draft.put(names::CONDITION_PAUSED, false, refusal.reason, &refusal.message);
+            }
+            pod
+        }
     };
-    if draft.phase() == names::PHASE_RUNNING && !is_paused {
+    if draft.phase() == names::PHASE_RUNNING && !is_paused && !is_refused {
         draft.drop(names::CONDITION_PAUSED);
     }
     let again = match &observed.pod {
-        PodOf::Other if !has_ended => sooner(again, super::TAKEN_AGAIN),
+        PodOf::Other(_) if !has_ended => sooner(again, super::TAKEN_AGAIN),
         _ => again,
     };
     Plan::Settle(Box::new(Settle { pod, status: draft, again }))
@@ -232,96 +259,135 @@ fn run(observed: &Observed, draft: &mut Draft, strategy: &dyn PauseStrategy) -> 
 
 fn start(observed: &Observed, draft: &mut Draft) -> PodStep {
     draft.enter(names::PHASE_PENDING);
+    let step = confirm_another(observed, draft);
     match &observed.pod {
         PodOf::None => create(observed, draft, |pod| pod),
-        PodOf::Other => taken(draft),
+        PodOf::Other(_) => taken(draft),
         PodOf::Own(pod) if pod.is_deleting => {
             draft.not_ready(names::REASON_POD_READY, "the pod is being deleted; a new one follows");
             PodStep::Keep
         }
-        PodOf::Own(pod) if pod.has_ended() => ended(draft, pod),
-        PodOf::Own(pod) => {
-            if pod.phase == "Running" {
-                draft.enter(names::PHASE_RUNNING);
-            }
-            if let TemplateOf::Found(template) = &observed.template {
-                draft.status.update_revision = Some(template.revision.clone());
-            }
+        PodOf::Own(pod) if pod.has_ended() => {
+            draft.ends(pod);
+            step
+        }
+        PodOf::Own(pod) if pod.phase == "Running" => {
+            draft.enter(names::PHASE_RUNNING);
             draft.show(pod);
-            PodStep::Keep
+            if let Some(revision) = pod.labels.get(names::LABEL_POD_TEMPLATE_HASH) {
+                draft.status.update_revision.get_or_insert_with(|| revision.clone());
+            }
+            step
+        }
+        PodOf::Own(pod) => {
+            draft.show(pod);
+            if step == PodStep::Keep { follow_before_it_runs(observed, draft, pod) } else { step }
         }
     }
 }
 
+/// Nothing, if the pod that was observed is the one that the status says the sandbox has. Otherwise either
+/// the status or the view is old: which of them it is, the API server knows.
+fn confirm_another(observed: &Observed, draft: &Draft) -> PodStep {
+    let is_known = match observed.pod.uid() {
+        Some(uid) => draft.last_pod().is_none_or(|last| last == &**uid),
+        None => false,
+    };
+    if is_known { PodStep::Keep } else { PodStep::Confirm }
+}
+
+/// A pod of an older template that has not run yet is replaced: one whose image cannot be pulled would wait
+/// for ever. First the status says which revision the pod is to have. A pod of OpenKruise's controller does
+/// not say what it was made from and is left alone.
+fn follow_before_it_runs(observed: &Observed, draft: &mut Draft, pod: &Seen<PodFacts>) -> PodStep {
+    let TemplateOf::Found(template) = &observed.template else { return PodStep::Keep };
+    let is_declared = draft.status.update_revision.as_ref() == Some(&template.revision);
+    draft.status.update_revision = Some(template.revision.clone());
+    let is_ours = pod.annotations.contains_key(names::ANNOTATION_HASH_IMMUTABLE_PART);
+    let is_current = pod.labels.get(names::LABEL_POD_TEMPLATE_HASH) == Some(&template.revision);
+    if is_ours && !is_current && is_declared { PodStep::Discard } else { PodStep::Keep }
+}
+
 fn resume(observed: &Observed, draft: &mut Draft, strategy: &dyn PauseStrategy) -> PodStep {
     let last = draft.last_pod().map(str::to_owned);
+    let step = confirm_another(observed, draft);
     if !matches!(&observed.pod, PodOf::Own(pod) if pod.phase == "Running") {
         draft.put(names::CONDITION_RESUMED, false, names::REASON_CREATE_POD, "the pod is on its way");
     }
     match &observed.pod {
         PodOf::None => create(observed, draft, |pod| strategy.resume(&observed.sandbox, pod)),
-        PodOf::Other => taken(draft),
+        PodOf::Other(_) => taken(draft),
         // What was known to be on its way out is not what the sandbox resumes with.
         PodOf::Own(pod) if last.as_deref() == Some(&*pod.uid) && !strategy.keeps_pod() => goes(pod),
         PodOf::Own(pod) if pod.is_deleting => PodStep::Keep,
-        PodOf::Own(pod) if pod.has_ended() => ended(draft, pod),
+        // It may be the new pod, or one of an earlier life that the view still has.
+        PodOf::Own(pod) if pod.has_ended() => {
+            draft.ends(pod);
+            step
+        }
         PodOf::Own(pod) if pod.phase == "Running" => {
             draft.enter(names::PHASE_RUNNING);
             draft.put(names::CONDITION_RESUMED, true, names::REASON_RESUME_POD, "");
             draft.drop(names::CONDITION_PAUSED);
             draft.show(pod);
-            PodStep::Keep
+            step
         }
         // Where it is stays unsaid until it runs: until then `podInfo` says which pod has gone.
         PodOf::Own(pod) => {
             draft.show_readiness(pod);
-            PodStep::Keep
+            follow_before_it_runs(observed, draft, pod)
         }
     }
 }
 
 fn upgrade(observed: &Observed, draft: &mut Draft) -> PodStep {
     let last = draft.last_pod().map(str::to_owned);
+    let step = confirm_another(observed, draft);
     match &observed.pod {
         PodOf::None => create(observed, draft, |pod| pod),
-        PodOf::Other => taken(draft),
+        PodOf::Other(_) => taken(draft),
         PodOf::Own(pod) if last.as_deref() == Some(&*pod.uid) => goes(pod),
         PodOf::Own(pod) if pod.is_deleting => PodStep::Keep,
-        PodOf::Own(pod) if pod.has_ended() => ended(draft, pod),
+        PodOf::Own(pod) if pod.has_ended() => {
+            draft.ends(pod);
+            step
+        }
         PodOf::Own(pod) if pod.phase == "Running" => {
             draft.enter(names::PHASE_RUNNING);
             draft.put(CONDITION_UPGRADING, true, names::REASON_SUCCEEDED, "");
             draft.show(pod);
-            PodStep::Keep
+            step
         }
         PodOf::Own(pod) => {
             draft.show_readiness(pod);
-            PodStep::Keep
+            follow_before_it_runs(observed, draft, pod)
         }
     }
 }
 
 fn keep_running(observed: &Observed, draft: &mut Draft) -> PodStep {
     draft.enter(names::PHASE_RUNNING);
+    let step = confirm_another(observed, draft);
     match &observed.pod {
-        PodOf::None => {
+        PodOf::None | PodOf::Other(_) => {
             draft.fails("Pod Not Found");
             PodStep::Confirm
         }
-        PodOf::Other => {
-            draft.fails("Pod Not Found");
-            PodStep::Keep
-        }
         PodOf::Own(pod) if pod.is_deleting => {
             draft.fails("Pod Not Found: it is being deleted");
-            PodStep::Keep
+            step
         }
-        PodOf::Own(pod) if pod.has_ended() => ended(draft, pod),
+        PodOf::Own(pod) if pod.has_ended() => {
+            draft.ends(pod);
+            step
+        }
         PodOf::Own(pod) => {
             draft.show(pod);
             match &observed.template {
-                TemplateOf::Found(template) => follow_template(observed, draft, pod, template),
-                TemplateOf::Missing(_) | TemplateOf::Invalid(_) => PodStep::Keep,
+                TemplateOf::Found(template) if step == PodStep::Keep => {
+                    follow_template(observed, draft, pod, template)
+                }
+                _ => step,
             }
         }
     }
@@ -359,11 +425,6 @@ fn create(observed: &Observed, draft: &mut Draft, change: impl FnOnce(Value) -> 
 
 fn goes(pod: &PodFacts) -> PodStep {
     if pod.is_deleting { PodStep::Keep } else { PodStep::Delete { grace: None } }
-}
-
-fn ended(draft: &mut Draft, pod: &Seen<PodFacts>) -> PodStep {
-    draft.ends(pod);
-    PodStep::Keep
 }
 
 fn taken(draft: &mut Draft) -> PodStep {

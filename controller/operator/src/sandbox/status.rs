@@ -151,9 +151,16 @@ impl Draft {
         self.not_ready(REASON_POD_NAME_TAKEN, message);
     }
 
-    /// The API server refused the pod.
-    pub(super) fn create_failed(&mut self, message: &str) {
-        self.not_ready(names::REASON_POD_CREATE_FAILED, message);
+    /// The API server refused the pod. `before` is the status as it was: a message that differs in numbers
+    /// and names of requests alone stays, or every try would be a change that brings the next one about.
+    pub(super) fn create_failed(&mut self, before: Option<&SandboxStatus>, message: &str) {
+        let known = before.and_then(|status| conditions::find(&status.conditions, names::CONDITION_READY));
+        let known = known.filter(|known| {
+            known.reason == names::REASON_POD_CREATE_FAILED
+                && conditions::says_the_same(&known.message, message)
+        });
+        let message = known.map_or(message, |known| &known.message).to_owned();
+        self.not_ready(names::REASON_POD_CREATE_FAILED, &message);
     }
 
     /// The API server refused an update in place.

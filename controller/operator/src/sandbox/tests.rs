@@ -1,3 +1,4 @@
+mod answers;
 mod fixture;
 mod lives;
 mod pauses;

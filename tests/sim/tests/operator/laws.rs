@@ -26,6 +26,8 @@ fn broken(what: String) -> Result<(), Broken> {
 pub(crate) struct Laws {
     /// Pods whose sandbox has asked for their end, by UID.
     asked: BTreeSet<String>,
+    /// The pods that a sandbox has said it has had, by UID of the sandbox; the last is the one it has.
+    shown: BTreeMap<String, Vec<String>>,
     /// The sandbox that a pod was made for, by UID.
     made_for: BTreeMap<String, String>,
     /// When a pod was first there, by UID.
@@ -132,6 +134,13 @@ impl Laws {
             let name = text(sandbox, "/metadata/name");
             if self.made_for.get(pod).is_some_and(|owner| owner != uid(sandbox)) {
                 return broken(format!("sandbox {name} says that it has the pod of another sandbox"));
+            }
+            let shown = self.shown.entry(uid(sandbox).to_owned()).or_default();
+            if shown.last().is_none_or(|last| last != pod) {
+                if shown.iter().any(|earlier| earlier == pod) {
+                    return broken(format!("sandbox {name} says that it has a pod again that it has left"));
+                }
+                shown.push(pod.to_owned());
             }
             if let Some(other) = served.insert(pod, name) {
                 return broken(format!("sandboxes {name} and {other} say that they have one pod"));
@@ -256,10 +265,11 @@ pub(crate) fn has_ended(sandbox: &Value, now: Timestamp) -> bool {
 fn asks_for_the_end(sandbox: &Value, pod: &Value, now: Timestamp) -> bool {
     let recreates = text(sandbox, "/spec/upgradePolicy/type") == "Recreate";
     let hash = label(pod, names::LABEL_POD_TEMPLATE_HASH);
+    let is_new = !matches!(text(pod, "/status/phase"), names::PHASE_RUNNING | names::PHASE_FAILED);
     deleting(sandbox)
         || has_ended(sandbox, now)
         || sandbox.pointer("/spec/paused") == Some(&json!(true))
         || condition(sandbox, names::CONDITION_PAUSED) == "False"
-        || (recreates && hash != text(sandbox, "/status/updateRevision"))
+        || ((recreates || is_new) && hash != text(sandbox, "/status/updateRevision"))
         || text(sandbox, "/status/phase") == names::PHASE_UPGRADING
 }

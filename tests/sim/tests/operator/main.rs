@@ -44,7 +44,7 @@ fn whatever_happens_the_laws_hold_and_the_sets_converge() {
 }
 
 /// What must happen in some run: a law about something that never happens says nothing.
-const HAPPENS: [&str; 27] = [
+const HAPPENS: [&str; 28] = [
     "user: claims",
     "user: pauses sandboxes",
     "user: pauses later",
@@ -55,6 +55,7 @@ const HAPPENS: [&str; 27] = [
     "user: rolls sandboxsets",
     "user: rolls sandboxtemplates",
     "user: holds",
+    "user: unlabels pods",
     "\"finalizers\":[]",
     "user: deletes sandboxes",
     "user: deletes pods",

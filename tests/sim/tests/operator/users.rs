@@ -103,6 +103,7 @@ pub(crate) fn step(model: &mut Model, random: &mut Random) -> Option<String> {
         (6, Step::Make),
         (6, Step::Hold),
         (14, Step::Replace),
+        (4, Step::Unlabel),
     ];
     let step = random.weighted(&weights)?;
     perform(model, random, step)
@@ -130,6 +131,7 @@ enum Step {
     Make,
     Hold,
     Replace,
+    Unlabel,
 }
 
 fn perform(model: &mut Model, random: &mut Random, step: Step) -> Option<String> {
@@ -201,6 +203,20 @@ fn perform(model: &mut Model, random: &mut Random, step: Step) -> Option<String>
             model.delete(&place, &DeleteOptions::default()).ok()?;
             let made = make_sandbox(model, &place.name);
             Some(format!("deletes {place}{}", if made { " and makes another" } else { "" }))
+        }
+        Step::Unlabel => {
+            // The operator's watch does not select the pod any more.
+            let pods: Vec<Place> = model
+                .list(&PODS)
+                .filter(|pod| !deleting(pod) && !is_orphan(model, pod))
+                .map(|pod| Place::of(&PODS, pod))
+                .collect();
+            if pods.is_empty() {
+                return None;
+            }
+            let place = random.pick(&pods).clone();
+            let labels = json!({ "metadata": { "labels": { names::LABEL_CREATED_BY: null } } });
+            patch(model, &place, "unlabels", &labels)
         }
         Step::Hold => {
             // As OpenKruise's controller does it when a sandbox pauses.

@@ -147,7 +147,7 @@ impl Case {
                 let pod = PodFacts::read(pod.to_string().as_bytes()).unwrap();
                 match pod.owner_uid.as_deref() == Some(&*sandbox.uid) {
                     true => PodOf::Own(Arc::new(pod)),
-                    false => PodOf::Other,
+                    false => PodOf::Other(Arc::new(pod)),
                 }
             }
         };
@@ -214,6 +214,7 @@ impl Settled {
             PodStep::Delete { grace: None } => "delete",
             PodStep::Delete { grace: Some(5) } => "stop",
             PodStep::Delete { .. } => "delete otherwise",
+            PodStep::Discard => "discard",
             PodStep::Patch { resize: None, .. } => "patch",
             PodStep::Patch { resize: Some(_), .. } => "resize",
         }

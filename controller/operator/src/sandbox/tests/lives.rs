@@ -57,7 +57,7 @@ fn a_sandbox_and_its_pod_lead_to_a_phase_a_step_and_a_readiness() {
         ("serving", own("Running"), "Running", "keep", ("True", "PodReady")),
         ("lost", own("Running").without_pod(), "Failed", "confirm", unready),
         ("evicted", own("Running").deleting_pod(), "Failed", "keep", unready),
-        ("another's", other(own("Running")), "Failed", "keep", unready),
+        ("another's", other(own("Running")), "Failed", "confirm", unready),
         ("ended", own("Running").with_pod("Succeeded", false), "Succeeded", "keep", unready),
         ("crashed", own("Running").with_pod("Failed", false), "Failed", "keep", unready),
         ("failed stays", own("Failed"), "Failed", "keep", ("", "")),
@@ -69,6 +69,26 @@ fn a_sandbox_and_its_pod_lead_to_a_phase_a_step_and_a_readiness() {
         let plan = case.settled();
         assert_eq!((plan.phase(), plan.step(), plan.ready()), (phase, step, ready), "{name}");
     }
+}
+
+/// A new leader whose view of pods lags sees the pod that the sandbox had before its last pause.
+#[test]
+fn a_pod_that_is_not_the_one_of_the_status_decides_nothing_unless_the_api_server_confirms_it() {
+    let earlier = |case: Case| case.pod("/metadata/uid", json!("earlier"));
+    for phase in ["Pending", "Running", "Resuming", "Upgrading"] {
+        let cases = [
+            ("runs", earlier(Case::in_phase(phase)), "Running"),
+            ("failed", earlier(Case::in_phase(phase).with_pod("Failed", false)), "Failed"),
+        ];
+        for (name, case, expected) in cases {
+            let plan = case.settled();
+            assert_eq!((plan.phase(), plan.step()), (expected, "confirm"), "{phase}, the pod {name}");
+        }
+    }
+    let going = earlier(Case::in_phase("Running").deleting_pod()).settled();
+    assert_eq!((going.phase(), going.step()), ("Failed", "confirm"));
+    let confirmed = earlier(Case::in_phase("Running")).after().settled();
+    assert_eq!((confirmed.step(), confirmed.info("podUID")), ("keep", json!("earlier")));
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Pausing and resuming.
 
+use std::time::Duration;
+
 use sandgate_objects::openkruise::resources::Sandbox;
 use serde_json::json;
 
-use super::fixture::{Case, template};
+use super::fixture::{Case, NOW, at, template};
+use crate::Again;
 use crate::sandbox::pause::{PauseStrategy, Pauses, Pausing, Refusal};
 use crate::sandbox::plan::{Plan, plan};
 use crate::view::{PodFacts, Seen};
@@ -56,6 +59,18 @@ fn that_the_pod_is_gone_is_asked_once_before_it_is_said() {
     assert_eq!(case.after().settled().step(), "keep", "it is not asked at every look");
     let resuming = Case::in_phase("Resuming").condition("SandboxPaused", "True", "StopPauseSucceed");
     assert_eq!(resuming.paused().without_pod().settled().step(), "confirm", "that is the pause of before");
+}
+
+/// The gateway does not route to a sandbox that is asked to pause.
+#[test]
+fn a_sandbox_that_cannot_pause_is_not_asked_to_by_its_time() {
+    let case = Case::in_phase("Running").set("/spec/pauseStrategy", json!({"type": "Hibernate"}));
+    let due = case.clone().set("/spec/pauseTime", json!(at(NOW).to_string())).settled();
+    assert_eq!((due.step(), due.phase(), due.ready().0), ("keep", "Running", "True"));
+    assert_eq!(due.condition("SandboxPaused"), ("False", "HibernateUnsupported"));
+    let later = case.set("/spec/pauseTime", json!(at(NOW + 30).to_string())).settled();
+    assert_eq!(later.condition("SandboxPaused"), ("", ""));
+    assert_eq!(later.again(), Again::After(Duration::from_millis(30_001)));
 }
 
 #[test]
@@ -117,11 +132,11 @@ fn a_new_pod_in_a_view_that_lags_behind_its_resume_is_kept() {
         .condition("SandboxPaused", "True", "StopPauseSucceed")
         .pod("/metadata/uid", json!("new"));
     let plan = resumed.settled();
-    assert_eq!((plan.phase(), plan.step(), plan.info("podUID")), ("Running", "keep", json!("new")));
+    assert_eq!((plan.phase(), plan.step(), plan.info("podUID")), ("Running", "confirm", json!("new")));
     let unfinished = Case::in_phase("Paused")
         .condition("SandboxPaused", "False", "Pending")
         .pod("/metadata/uid", json!("new"));
-    assert_eq!((unfinished.settled().phase(), unfinished.settled().step()), ("Running", "keep"));
+    assert_eq!((unfinished.settled().phase(), unfinished.settled().step()), ("Running", "confirm"));
 }
 
 #[test]

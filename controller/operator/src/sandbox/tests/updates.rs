@@ -155,14 +155,55 @@ fn recreate_with_hooks_and_checkpoint_restore_are_refused() {
 }
 
 #[test]
-fn a_pod_of_openkruises_controller_is_taken_over_as_it_is() {
+fn an_upgrade_that_was_refused_is_forgotten_when_the_template_is_taken_back() {
+    let policy = json!({"type": "CheckpointRestore"});
+    let refused =
+        running().set("/spec/upgradePolicy", policy).templated("/spec/hostname", json!("h")).after();
+    assert_eq!(refused.settled().condition("Upgrading"), ("False", "CheckpointFailed"));
+    let taken_back = Case { template: Some(super::fixture::template()), ..refused };
+    assert_eq!(taken_back.settled().condition("Upgrading"), ("", ""));
+}
+
+/// A running sandbox with a pod of OpenKruise's controller, which hashes otherwise.
+fn taken_over(policy: Option<&str>) -> Case {
     let mut case = running();
-    let pod = case.pod.as_mut().unwrap();
-    pod["metadata"]["annotations"]
-        .as_object_mut()
-        .unwrap()
-        .remove("sandbox.agents.kruise.io/hash-immutable-part");
-    pod["metadata"]["labels"]["pod-template-hash"] = json!("theirs");
-    let plan = case.settled();
-    assert_eq!((plan.phase(), plan.step(), plan.ready().0), ("Running", "patch", "True"));
+    if let Some(policy) = policy {
+        case = case.set("/spec/upgradePolicy", json!({"type": policy}));
+    }
+    let annotations = &mut case.pod.as_mut().unwrap()["metadata"]["annotations"];
+    annotations.as_object_mut().unwrap().remove("sandbox.agents.kruise.io/hash-immutable-part");
+    case.pod("/metadata/labels/pod-template-hash", json!("theirs"))
+}
+
+#[test]
+fn a_pod_of_openkruises_controller_is_taken_over_as_it_is_whatever_the_policy() {
+    for policy in [None, Some("Recreate"), Some("CheckpointRestore")] {
+        let plan = taken_over(policy).settled();
+        assert_eq!((plan.phase(), plan.step(), plan.ready().0), ("Running", "patch", "True"), "{policy:?}");
+        assert_eq!(plan.condition("Upgrading"), ("", ""), "{policy:?}");
+        let PodStep::Patch { patch, .. } = plan.0.pod else { panic!() };
+        let fixed = &patch["metadata"]["annotations"]["sandbox.agents.kruise.io/hash-immutable-part"];
+        assert_eq!(*fixed, running().read_template().fixed, "the next change is compared");
+    }
+    let changed = taken_over(Some("Recreate")).templated("/spec/containers/0/image", json!("base:2"));
+    assert_eq!(changed.settled().phase(), "Upgrading", "a change that can be seen is one");
+}
+
+#[test]
+fn a_pod_that_has_not_run_yet_is_replaced_when_its_template_is_mended() {
+    for phase in ["Pending", "Resuming", "Upgrading"] {
+        let last = if phase == "Pending" { "pod-uid" } else { "before" };
+        let stuck = Case::in_phase(phase)
+            .set("/status/podInfo/podUID", json!(last))
+            .with_pod("Pending", false)
+            .waiting("ImagePullBackOff");
+        assert_eq!(stuck.settled().step(), "keep", "{phase}");
+        let mended = stuck.templated("/spec/containers/0/image", json!("base:2"));
+        assert_eq!(mended.settled().step(), "keep", "{phase}: first the status says so");
+        let said = mended.after();
+        assert_eq!((said.settled().phase(), said.settled().step()), (phase, "discard"));
+        let ending = said.clone().deleting_pod();
+        assert_eq!(ending.settled().step(), "keep", "{phase}");
+        assert_eq!(said.without_pod().settled().step(), "create", "{phase}");
+    }
 }
