@@ -43,7 +43,7 @@ pub enum HibernateType {
     Snapshot,
 }
 
-/// A runtime that is injected into the pod.
+/// A runtime that OpenKruise injects into the pod. Sandgate keeps the list and injects nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Runtime {
     /// The name of the runtime: `csi`, `agent-runtime` or `traffic-proxy`.

@@ -76,7 +76,7 @@ pub struct SandboxSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub pause_time: Option<Time>,
-    /// Runtimes that are injected into the pod.
+    /// Runtimes that OpenKruise injects into the pod. Sandgate keeps the list and injects nothing.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub runtimes: Vec<Runtime>,
@@ -97,7 +97,8 @@ pub struct SandboxSpec {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::claims")]
     pub volume_claim_templates: Vec<VolumeClaimTemplate>,
-    /// When the sandbox pauses and resumes by itself, as newer versions of OpenKruise have it.
+    /// When the sandbox pauses and resumes by itself, as newer versions of OpenKruise have it. Sandgate keeps
+    /// it and does not act on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::policy")]
     pub auto_pause_policy: Option<AutoPausePolicy>,

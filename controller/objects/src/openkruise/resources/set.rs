@@ -67,14 +67,15 @@ pub struct SandboxSetSpec {
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::contents")]
     pub persistent_contents: Vec<String>,
-    /// Runtimes that are injected into the pods.
+    /// Runtimes that OpenKruise injects into the pods. Sandgate keeps the list and injects nothing.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub runtimes: Vec<Runtime>,
     /// How the sandboxes pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_strategy: Option<PauseStrategy>,
-    /// When the sandboxes pause and resume by themselves, as newer versions of OpenKruise have it.
+    /// When the sandboxes pause and resume by themselves, as newer versions of OpenKruise have it. Sandgate
+    /// keeps it and does not act on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::policy")]
     pub auto_pause_policy: Option<AutoPausePolicy>,
