@@ -144,10 +144,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             query = parse_qs(url.query, keep_blank_values=True, max_num_fields=20)
         except ValueError:
             return self.send_error(400)
-        body = None
+        self.body = None
         try:
-            body = Body(self.headers, self.rfile, upload.FILE_LIMIT if url.path == "/files" else wire.MESSAGE_LIMIT)
-            self.route(self.server.sandbox, url, query, body)
+            limit = upload.FILE_LIMIT if url.path == "/files" else wire.MESSAGE_LIMIT
+            self.body = Body(self.headers, self.rfile, limit)
+            self.route(self.server.sandbox, url, query, self.body)
         except Refusal as refusal:
             # Connect has its codes by name, plain HTTP by number; what holds for both is answered by number.
             named = "." in url.path and refusal.status not in (401, 413)
@@ -156,8 +157,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except (ConnectionError, TimeoutError):
             self.close_connection = True
             return
-        if body is None or not body.done:
+        if not self.is_read():
             self.linger()
+
+    def is_read(self):
+        """Whether the whole body was read: otherwise no other request can follow on this connection."""
+        return self.body is not None and self.body.done
 
     def route(self, sandbox, url, query, body):
         token = self.headers.get("x-access-token")
@@ -248,6 +253,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if status != 204:
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body)))
+        if not self.is_read():
+            # Said, so that a gateway does not send its next request into a connection that is being closed.
+            self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
