@@ -82,14 +82,21 @@ fn has(planes: &Planes, number: usize, wanted: &BTreeMap<String, String>) {
     });
 }
 
-/// Waits until both senders are out of tries for a gateway: what it misses is then what they keep for it.
+/// Waits until each sender has been out of tries for a gateway: what it misses is then what they keep for it.
+/// Not until both are at the same moment: while one tries again nothing of it is pending, and two that try in
+/// turn may never rest together.
 fn given_up(planes: &Planes, senders: &[Pusher; 2], number: usize) {
     let (senders, at) = (senders.clone(), PeerAddress::at(planes.peers()[number], false, None));
     planes.sender().run(move || async move {
         let is_out = |pusher: &Pusher| {
             pusher.metrics().iter().any(|peer| peer.peer == at && peer.error.is_some() && peer.pending > 0)
         };
-        eventually("the tries are out", BOUND, async || senders.iter().all(is_out).then_some(())).await;
+        let mut trying: Vec<&Pusher> = senders.iter().collect();
+        eventually("the tries are out", BOUND, async || {
+            trying.retain(|pusher| !is_out(pusher));
+            trying.is_empty().then_some(())
+        })
+        .await;
     });
 }
 
