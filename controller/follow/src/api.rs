@@ -31,12 +31,18 @@ pub const MAX_ANSWER: usize = 4 << 20;
 /// certificates and tokens are read again, so their rotation needs no restart. Open watches stay open. Files
 /// are read, and credential plugins run, on a blocking thread.
 pub struct Api {
-    access: Access,
+    access: Source,
     pub(crate) timing: Timing,
     client: Mutex<NumberedClient>,
     /// When the next request may be sent.
     next_request: parking_lot::Mutex<Instant>,
     lists: Semaphore,
+}
+
+/// Where clients come from.
+enum Source {
+    Access(Access),
+    Client(Client),
 }
 
 #[derive(Default)]
@@ -49,6 +55,15 @@ struct NumberedClient {
 impl Api {
     /// Reads nothing and connects to nothing until the first request.
     pub fn new(access: Access, timing: Timing) -> Arc<Self> {
+        Self::from(Source::Access(access), timing)
+    }
+
+    /// Uses this client, whose credentials are never read anew.
+    pub fn of(client: Client, timing: Timing) -> Arc<Self> {
+        Self::from(Source::Client(client), timing)
+    }
+
+    fn from(access: Source, timing: Timing) -> Arc<Self> {
         Arc::new(Api {
             access,
             timing,
@@ -143,7 +158,10 @@ impl Api {
         if let Some(client) = &current.client {
             return Ok((current.number, client.clone()));
         }
-        let client = self.access.connect(self.timing.response).await?;
+        let client = match &self.access {
+            Source::Access(access) => access.connect(self.timing.response).await?,
+            Source::Client(client) => client.clone(),
+        };
         current.number += 1;
         current.client = Some(client.clone());
         Ok((current.number, client))

@@ -16,11 +16,14 @@ mod config;
 mod decode;
 mod fields;
 mod generic;
+#[cfg(feature = "keys")]
+pub mod keys;
 mod kind;
 mod metadata;
 pub mod openkruise;
 pub mod opensandbox;
 mod provider;
+pub mod quantity;
 mod text;
 
 #[cfg(test)]

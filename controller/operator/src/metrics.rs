@@ -3,7 +3,6 @@
 //! Counters and histograms are written where things happen. Gauges are read when they are asked for: see
 //! `scraped`. No label has more values than there are controllers, kinds and fixed words.
 
-mod process;
 mod scraped;
 #[cfg(test)]
 mod tests;
@@ -15,11 +14,11 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use sandgate_cache::daemon::ProcessMetrics;
 use tokio::time::Instant;
 
 use crate::Category;
-use process::Process;
-pub use scraped::{Followed, Scraped};
+pub use scraped::Scraped;
 
 /// The start of every name of ours.
 const PREFIX: &str = "sandgate_operator";
@@ -87,7 +86,7 @@ impl Metrics {
             writes: WriteMetrics { writes: Family::default(), durations: histograms() },
             events: EventMetrics(Family::default()),
         };
-        registry.register_collector(Box::new(Process));
+        registry.register_collector(Box::new(ProcessMetrics));
         let ours = registry.sub_registry_with_prefix(PREFIX);
         ours.register(
             "reconciles",

@@ -15,19 +15,18 @@
 //! 4. followers and server end.
 
 mod followers;
-mod group;
 mod parts;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use sandgate_cache::Group;
 use sandgate_follow::{AccessError, Timing};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Args, Queue, TimesError};
-use group::Group;
 
 /// How long reading the credentials may take, plugins included.
 const CREDENTIALS: Duration = Duration::from_secs(30);

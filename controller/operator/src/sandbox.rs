@@ -16,7 +16,6 @@ mod observe;
 mod pause;
 mod plan;
 mod pod;
-mod quantity;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 //! - The answer to every write of ours, through [`View::answered`] and [`View::deleted_by_us`]. So what this
 //!   process has written is never read older, and nothing has to wait for an event.
 //!
-//! The order of the versions decides between the two; see `store`.
+//! The order of the versions decides between the two; see [`Store`].
 //!
 //! # Who reads
 //! Reconcilers, by key. They get `Arc`s of objects that never change. A set's children are indexed; see
@@ -25,7 +25,6 @@ mod feed;
 mod index;
 mod pod;
 mod pool;
-mod store;
 #[cfg(test)]
 mod tests;
 
@@ -35,19 +34,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use sandgate_follow::{Rejected, Target};
+pub(crate) use sandgate_cache::{Seen, Viewed};
+use sandgate_cache::{Source, Store};
+use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
 use sandgate_routes::Version;
 
 use crate::Key;
 pub(crate) use decode::Kept;
-pub use decode::Viewed;
 pub use feed::Feed;
 pub use pod::{ContainerFacts, PodFacts, Resize};
 pub use pool::{Child, Class, Counts, Rank};
 use pool::{Pool, Which};
-pub use store::Seen;
-use store::{Source, Store};
 
 /// A controller that the view wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,17 +145,6 @@ impl View {
     /// The sink of a kind, for a follower.
     pub fn feed<T: Kept>(&self) -> Feed<T> {
         Feed { view: self.clone(), kind: PhantomData }
-    }
-
-    /// What the follower of a kind has to follow.
-    pub fn target<T: Viewed>(namespace: Option<&str>) -> Target {
-        Target {
-            group: T::GROUP.to_owned(),
-            version: T::VERSION.to_owned(),
-            plural: T::PLURAL.to_owned(),
-            namespace: namespace.map(str::to_owned),
-            selector: T::SELECTOR.to_owned(),
-        }
     }
 
     /// What a watch without a follower shows. Objects of one kind must come in the order of their versions.

@@ -5,7 +5,7 @@ use prometheus_client::encoding::text::encode;
 use sandgate_follow::StatusCell;
 
 use super::*;
-use crate::{Key, Leadership, Pace, Queue, Random};
+use crate::{Followed, Key, Leadership, Pace, Queue, Random};
 
 /// Everything once.
 fn page() -> String {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use sandgate_cache::Group;
 use sandgate_follow::{Api, Follower, Hooks, StatusCell, Target, Timing, supervise};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::group::Group;
 use crate::view::Kept;
 use crate::{Args, Followed, View};
 
@@ -67,7 +67,7 @@ impl Followers {
     }
 
     pub(super) fn follow<T: Kept>(&mut self, view: &View, service: &mut Group) {
-        let target = View::target::<T>(self.namespace.as_deref());
+        let target = T::target(self.namespace.as_deref());
         let followed = Followed {
             resource: resource(&target),
             namespace: self.namespace.clone(),

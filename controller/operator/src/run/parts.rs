@@ -1,19 +1,18 @@
 //! The parts of the operator, and what connects them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
+use sandgate_cache::Group;
+use sandgate_cache::daemon::{identity, metrics_page};
 use sandgate_follow::{Access, Timing};
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
 use tokio::task::AbortHandle;
 
 use super::followers::{FirstLists, Followers, missing};
-use super::group::Group;
 use super::{Operator, RunError};
 use crate::{
     Args, Candidate, CandidateStatus, Clock, ClusterEvents, Controller, ControllerName, Events, Kind,
@@ -58,7 +57,7 @@ pub(super) async fn assemble(
     let listed = followers.first_lists();
     let Followers { followed, tasks, .. } = followers;
 
-    let me = identity(&mut random);
+    let me = identity("sandgate-operator", &mut random);
     let (leadership, candidate) = if args.leader_elect {
         let namespace = lease_namespace(args, &client);
         tracing::info!("{me} takes part in the election by the lease {namespace}/{}", args.lease_name);
@@ -126,7 +125,7 @@ pub(super) async fn assemble(
             ailing(&tasks, candidate, times)
         }),
         missing: Box::new(move || missing(&followed)),
-        metrics: Box::new(move || page(&registry)),
+        metrics: Box::new(move || metrics_page(&registry)),
     };
     service.spawn("the server", |stop| server.run(pages, stop));
     Ok(Operator { address, queues: queues.into_values().collect(), workers, events, election, service })
@@ -177,24 +176,6 @@ fn ailing(tasks: &[(String, AbortHandle)], candidate: Option<&CandidateStatus>, 
     let stuck = (silence > times.duration() * STUCK)
         .then(|| format!("the election has done nothing for {} s", silence.as_secs()));
     ended.chain(stuck).collect()
-}
-
-fn page(registry: &Registry) -> String {
-    let mut text = String::new();
-    if let Err(error) = encode(&mut text, registry) {
-        tracing::error!("the metrics cannot be written: {error}");
-    }
-    text
-}
-
-/// A name that no other process has: that of the machine or pod, and a random number.
-fn identity(random: &mut Random) -> String {
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = match host.trim() {
-        "" => "sandgate-operator",
-        host => host,
-    };
-    format!("{host}_{:016x}", random.number())
 }
 
 /// The pod's namespace where its access is used, else `default`.

@@ -9,10 +9,10 @@
 //! the template is compared.
 
 use sandgate_objects::openkruise::names;
+use sandgate_objects::quantity::same_quantity;
 use serde_json::{Value, json};
 
 use super::pod::{Template, map_of};
-use super::quantity::same_quantity;
 use crate::view::{ContainerFacts, PodFacts, Resize};
 
 /// What a pod lacks of its template.

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use sandgate_cache::{Seen, Source};
 use sandgate_follow::{Committed, Head, Rejected, Sink};
 use sandgate_routes::Version;
 
 use super::decode::Kept;
-use super::store::{Seen, Source};
 use super::{Inner, View};
 use crate::Key;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use sandgate_cache::{Change, Seen, Source, Store};
 use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate, TemplateRef};
 use sandgate_routes::Version;
@@ -10,7 +11,6 @@ use sandgate_routes::Version;
 use super::decode::Kept;
 use super::pod::PodFacts;
 use super::pool::{Child, set_of};
-use super::store::{Change, Seen, Source, Store};
 use super::{Controller, Inner};
 use crate::Key;
 

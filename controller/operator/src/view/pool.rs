@@ -14,8 +14,7 @@ use sandgate_objects::openkruise::resources::Sandbox;
 use sandgate_objects::openkruise::{API_VERSION, SANDBOX_SET};
 use sandgate_routes::{State, Version};
 
-use super::store::Seen;
-use crate::Key;
+use crate::{Key, Seen};
 
 /// A sandbox that a set still controls.
 #[derive(Clone, Debug, PartialEq, Eq)]

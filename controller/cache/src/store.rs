@@ -1,6 +1,6 @@
 //! The objects of one kind: the newest version of each, and what is known to be gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -32,13 +32,15 @@ impl<T> Deref for Seen<T> {
 /// What one observation changed. Both sides are the same key; at least one is there.
 #[derive(Debug)]
 pub struct Change<T> {
-    pub(super) before: Option<Arc<Seen<T>>>,
-    pub(super) after: Option<Arc<Seen<T>>>,
+    /// As it was; none if it is new.
+    pub before: Option<Arc<Seen<T>>>,
+    /// As it is; none if it is gone.
+    pub after: Option<Arc<Seen<T>>>,
 }
 
 /// Who says that an object is as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
+pub enum Source {
     /// The list or the watch. It shows everything, in the order of the versions.
     Watch,
     /// The answer to a write or to a live read. It may arrive before or after the watch shows the same.
@@ -56,6 +58,8 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub struct Store<T> {
     live: BTreeMap<Key, Arc<Seen<T>>>,
+    /// The same, for reads by key. It is never walked.
+    by_key: HashMap<Key, Arc<Seen<T>>, foldhash::fast::RandomState>,
     /// The UIDs that are gone though the watch has not shown it, and during which list they went.
     gone: BTreeMap<Arc<str>, u64>,
     /// How many lists have begun.
@@ -70,6 +74,7 @@ impl<T> Default for Store<T> {
     fn default() -> Self {
         Self {
             live: BTreeMap::new(),
+            by_key: HashMap::default(),
             gone: BTreeMap::new(),
             lists: 0,
             named: None,
@@ -80,21 +85,41 @@ impl<T> Default for Store<T> {
 }
 
 impl<T> Store<T> {
-    pub(super) fn get(&self, key: &Key) -> Option<&Arc<Seen<T>>> {
-        self.live.get(key)
+    /// The object of this name.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Seen<T>>> {
+        self.by_key.get(key)
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
         self.live.len()
     }
 
+    /// Whether there is no object.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Every object, in the order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Seen<T>>> {
+        self.live.values()
+    }
+
+    /// The objects of a namespace, or all, in the order of the keys.
+    pub fn within<'a>(&'a self, namespace: Option<&'a str>) -> impl Iterator<Item = &'a Arc<Seen<T>>> {
+        // The empty name comes before every name.
+        let first = Key::new(namespace.unwrap_or_default(), "");
+        let is_within = move |key: &Key| namespace.is_none_or(|namespace| *key.namespace == *namespace);
+        self.live.range(first..).take_while(move |(key, _)| is_within(key)).map(|(_, seen)| seen)
+    }
+
     /// Whether a complete list was ever read.
-    pub(super) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.complete
     }
 
     /// Takes an object in, unless something newer is known.
-    pub(super) fn offer(&mut self, seen: Arc<Seen<T>>, source: Source) -> Option<Change<T>> {
+    pub fn offer(&mut self, seen: Arc<Seen<T>>, source: Source) -> Option<Change<T>> {
         if source == Source::Watch
             && let Some(named) = &mut self.named
         {
@@ -113,16 +138,12 @@ impl<T> Store<T> {
         }
         let before = before.map(Arc::clone);
         self.live.insert(seen.key.clone(), Arc::clone(&seen));
+        self.by_key.insert(seen.key.clone(), Arc::clone(&seen));
         Some(Change { before, after: Some(seen) })
     }
 
     /// The watch shows that the object ended. Without a UID or a version it was just seen to go.
-    pub(super) fn ended(
-        &mut self,
-        key: &Key,
-        uid: Option<&str>,
-        version: Option<&Version>,
-    ) -> Option<Change<T>> {
+    pub fn ended(&mut self, key: &Key, uid: Option<&str>, version: Option<&Version>) -> Option<Change<T>> {
         if let Some(uid) = uid {
             self.gone.remove(uid);
         }
@@ -131,43 +152,51 @@ impl<T> Store<T> {
         if is_other || version.is_some_and(|version| *version < known.version) {
             return None;
         }
-        let before = self.live.remove(key);
+        let before = self.remove(key);
         Some(Change { before, after: None })
     }
 
     /// The answer to a delete, or to a live read that found nothing, says that this UID is gone.
-    pub(super) fn forget(&mut self, key: &Key, uid: &Arc<str>) -> Option<Change<T>> {
+    pub fn forget(&mut self, key: &Key, uid: &Arc<str>) -> Option<Change<T>> {
         if self.live.get(key).is_none_or(|known| known.uid != *uid) {
             return None;
         }
         self.gone.insert(Arc::clone(uid), self.lists);
-        let before = self.live.remove(key);
+        let before = self.remove(key);
         Some(Change { before, after: None })
     }
 
-    pub(super) fn begin(&mut self) {
+    fn remove(&mut self, key: &Key) -> Option<Arc<Seen<T>>> {
+        self.by_key.remove(key);
+        self.live.remove(key)
+    }
+
+    /// A list begins.
+    pub fn begin(&mut self) {
         self.lists += 1;
         self.named = Some(BTreeSet::new());
     }
 
-    pub(super) fn abandon(&mut self) {
+    /// The list failed: it says nothing of what it did not name.
+    pub fn abandon(&mut self) {
         self.named = None;
     }
 
-    pub(super) fn reached(&mut self, version: &Version) {
+    /// Everything up to this version has been shown.
+    pub fn reached(&mut self, version: &Version) {
         if self.reached.as_ref().is_none_or(|at| at < version) {
             self.reached = Some(version.clone());
         }
     }
 
     /// For feeds that never begin a list: everything up to this version has been shown.
-    pub(super) fn complete_at(&mut self, version: &Version) {
+    pub fn complete_at(&mut self, version: &Version) {
         self.complete = true;
         self.reached(version);
     }
 
     /// The list is complete: what it did not name, and what is not newer than it, is gone.
-    pub(super) fn commit(&mut self, version: &Version) -> Vec<Change<T>> {
+    pub fn commit(&mut self, version: &Version) -> Vec<Change<T>> {
         self.complete = true;
         self.reached(version);
         let named = self.named.take().unwrap_or_default();
@@ -179,15 +208,26 @@ impl<T> Store<T> {
     }
 
     /// The server's versions went back: whatever is newer is lost time.
-    pub(super) fn rewind(&mut self, version: &Version) -> Vec<Change<T>> {
+    pub fn rewind(&mut self, version: &Version) -> Vec<Change<T>> {
         self.reached = Some(version.clone());
         self.gone.clear();
         self.take(|seen| seen.version > *version)
     }
 
+    /// Forgets everything, as a new store would have it.
+    pub fn clear(&mut self) -> Vec<Change<T>> {
+        let changes = self.take(|_| true);
+        *self = Self::default();
+        changes
+    }
+
     fn take(&mut self, which: impl Fn(&Seen<T>) -> bool) -> Vec<Change<T>> {
         let taken = self.live.extract_if(.., |_, seen| which(seen));
-        taken.map(|(_, seen)| Change { before: Some(seen), after: None }).collect()
+        let taken: Vec<_> = taken.map(|(_, seen)| Change { before: Some(seen), after: None }).collect();
+        for seen in taken.iter().filter_map(|change| change.before.as_ref()) {
+            self.by_key.remove(&seen.key);
+        }
+        taken
     }
 }
 

@@ -12,11 +12,11 @@ use prometheus_client::metrics::gauge::ConstGauge;
 /// Linux shows times to programs in hundredths of a second (`USER_HZ`), whatever it counts in itself.
 const TICKS: f64 = 100.0;
 
-/// Reads `/proc/self`. What cannot be read is left out.
-#[derive(Debug)]
-pub(super) struct Process;
+/// Reads `/proc/self` when it is asked. What cannot be read is left out.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessMetrics;
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         if let Some(seconds) = cpu_seconds(&stat) {

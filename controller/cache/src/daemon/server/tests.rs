@@ -13,10 +13,10 @@ struct Fixture {
 }
 
 async fn start() -> Fixture {
-    start_with(SILENCE).await
+    start_with(PROBES).await
 }
 
-async fn start_with(silence: Duration) -> Fixture {
+async fn start_with(limits: Limits) -> Fixture {
     let ready = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&ready);
     let pages = Pages {
@@ -28,9 +28,9 @@ async fn start_with(silence: Duration) -> Fixture {
         metrics: Box::new(|| "# EOF\n".to_owned()),
     };
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let server = Server { silence, ..server };
     let (address, stop) = (server.address().unwrap(), CancellationToken::new());
-    let task = tokio::spawn(server.run(pages, stop.clone()));
+    let plain = async |stream, _| Ok((TokioIo::new(stream), ()));
+    let task = tokio::spawn(server.serve(router(pages), limits, plain, stop.clone()));
     Fixture { address, ready, stop, task }
 }
 
@@ -83,11 +83,11 @@ async fn a_stop_ends_idle_connections_and_the_server() {
 
 #[tokio::test]
 async fn silent_connections_do_not_keep_others_out_for_long() {
-    let fixture = start_with(Duration::from_millis(100)).await;
+    let fixture = start_with(Limits { silence: Duration::from_millis(100), ..PROBES }).await;
     let mut silent = Vec::new();
-    for _ in 0..MAX_CONNECTIONS {
+    for _ in 0..PROBES.connections {
         silent.push(TcpStream::connect(fixture.address).await.unwrap());
     }
-    let answer = timeout(SILENCE, fixture.request("GET /healthz")).await.unwrap();
+    let answer = timeout(PROBES.silence, fixture.request("GET /healthz")).await.unwrap();
     assert!(answer.ends_with("ok\n"), "{answer}");
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Tasks with names and one stop signal. Dropping it ends them at once.
 #[derive(Default)]
-pub(super) struct Group {
+pub struct Group {
     tasks: JoinSet<()>,
     names: HashMap<Id, String>,
     stop: CancellationToken,
@@ -16,7 +16,7 @@ pub(super) struct Group {
 
 impl Group {
     /// Starts a task, which ends soon after the signal that it is given.
-    pub(super) fn spawn<F>(&mut self, name: &str, task: impl FnOnce(CancellationToken) -> F) -> AbortHandle
+    pub fn spawn<F>(&mut self, name: &str, task: impl FnOnce(CancellationToken) -> F) -> AbortHandle
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -26,7 +26,7 @@ impl Group {
     }
 
     /// Waits for a task that ends without being asked to, and says which one and how.
-    pub(super) async fn ended(&mut self) -> String {
+    pub async fn ended(&mut self) -> String {
         match self.tasks.join_next_with_id().await {
             Some(ended) => self.describe(&ended),
             None => pending().await,
@@ -34,7 +34,7 @@ impl Group {
     }
 
     /// Stops the tasks and waits for them. A panic on the way is logged by the panic hook.
-    pub(super) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next_with_id().await {
             tracing::debug!("{}", self.describe(&ended));

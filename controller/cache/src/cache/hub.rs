@@ -1,0 +1,240 @@
+//! Who is told of the changes of a kind: handlers, and waiters by object.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use parking_lot::Mutex;
+use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_routes::Version;
+
+use super::{Kept, News};
+use crate::{Change, Check, ConfigMapFacts, Key, PvcFacts, SecretFacts, Seen, WaitError};
+
+/// Called for every change of a kind, outside of every lock and in the order of the changes.
+pub(crate) type Handler<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
+
+/// What a waiter asks of every version that it is shown.
+pub(crate) type Predicate<T> = Box<dyn FnMut(&Seen<T>) -> Check + Send>;
+
+/// How a wait ended.
+pub(crate) type Outcome<T> = Result<Arc<Seen<T>>, WaitError>;
+
+/// The hubs of all kinds.
+#[derive(Default)]
+pub struct Hubs {
+    pub(super) sandboxes: Hub<Sandbox>,
+    pub(super) sets: Hub<SandboxSet>,
+    pub(super) checkpoints: Hub<Checkpoint>,
+    pub(super) templates: Hub<SandboxTemplate>,
+    pub(super) secrets: Hub<SecretFacts>,
+    pub(super) config_maps: Hub<ConfigMapFacts>,
+    pub(super) pvcs: Hub<PvcFacts>,
+}
+
+impl Hubs {
+    pub(super) fn tell(&self, news: &News) {
+        match news {
+            News::Sandbox(change) => self.sandboxes.tell(change),
+            News::SandboxSet(change) => self.sets.tell(change),
+            News::Checkpoint(change) => self.checkpoints.tell(change),
+            News::SandboxTemplate(change) => self.templates.tell(change),
+            News::Secret(change) => self.secrets.tell(change),
+            News::ConfigMap(change) => self.config_maps.tell(change),
+            News::Pvc(change) => self.pvcs.tell(change),
+        }
+    }
+
+    /// Ends every wait.
+    pub(super) fn cancel(&self) {
+        self.sandboxes.cancel();
+        self.sets.cancel();
+        self.checkpoints.cancel();
+        self.templates.cancel();
+        self.secrets.cancel();
+        self.config_maps.cancel();
+        self.pvcs.cancel();
+    }
+}
+
+/// Who is told of the changes of one kind.
+pub struct Hub<T> {
+    pub(super) handlers: Vec<Handler<T>>,
+    waiters: Mutex<Waiters<T>>,
+}
+
+impl<T> Default for Hub<T> {
+    fn default() -> Self {
+        Self { handlers: Vec::new(), waiters: Mutex::new(Waiters { next: 0, by_key: BTreeMap::new() }) }
+    }
+}
+
+/// A waiter with the number that it is taken out by.
+type Numbered<T> = (u64, Arc<Mutex<Waiter<T>>>);
+
+struct Waiters<T> {
+    next: u64,
+    /// By object, so that a change costs nothing to those who wait for others.
+    by_key: BTreeMap<Key, Vec<Numbered<T>>>,
+}
+
+/// One wait.
+pub(crate) struct Waiter<T> {
+    uid: Arc<str>,
+    /// The newest version that the predicate was asked about.
+    newest: Option<Version>,
+    predicate: Predicate<T>,
+    outcome: Option<Outcome<T>>,
+    waker: Option<Waker>,
+}
+
+impl<T: Kept> Hub<T> {
+    fn tell(&self, change: &Change<T>) {
+        for handler in &self.handlers {
+            if catch_unwind(AssertUnwindSafe(|| handler(change))).is_err() {
+                tracing::error!("a handler of {} panicked", T::PLURAL);
+            }
+        }
+        let Some(seen) = change.after.as_ref().or(change.before.as_ref()) else { return };
+        let waiters: Vec<_> = {
+            let waiters = self.waiters.lock();
+            let Some(waiters) = waiters.by_key.get(&seen.key) else { return };
+            waiters.iter().map(|(_, waiter)| Arc::clone(waiter)).collect()
+        };
+        for waiter in waiters {
+            waiter.lock().told(change);
+        }
+    }
+
+    fn cancel(&self) {
+        let waiters: Vec<_> = {
+            let waiters = self.waiters.lock();
+            waiters.by_key.values().flatten().map(|(_, waiter)| Arc::clone(waiter)).collect()
+        };
+        for waiter in waiters {
+            waiter.lock().end(Err(WaitError::Cancelled));
+        }
+    }
+
+    /// Registers a waiter. It is told of every change from now on, except of versions that its predicate was
+    /// asked about before.
+    pub(super) fn register(
+        &self,
+        key: &Key,
+        uid: &Arc<str>,
+        newest: Option<Version>,
+        predicate: Predicate<T>,
+    ) -> Registered<'_, T> {
+        let waiter = Waiter { uid: Arc::clone(uid), newest, predicate, outcome: None, waker: None };
+        let waiter = Arc::new(Mutex::new(waiter));
+        let mut waiters = self.waiters.lock();
+        waiters.next += 1;
+        let number = waiters.next;
+        waiters.by_key.entry(key.clone()).or_default().push((number, Arc::clone(&waiter)));
+        drop(waiters);
+        Registered { hub: self, key: key.clone(), number, waiter }
+    }
+
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiters.lock().by_key.values().map(Vec::len).sum()
+    }
+}
+
+impl<T> Waiter<T> {
+    /// A change of the object's name: of this object, or of another of that name.
+    fn told(&mut self, change: &Change<T>) {
+        let is_it = |seen: &&Arc<Seen<T>>| seen.uid == self.uid;
+        if let Some(seen) = change.after.as_ref().filter(is_it) {
+            self.look(seen);
+        } else if change.before.as_ref().filter(is_it).is_some() {
+            self.end(Err(WaitError::Gone));
+        }
+    }
+
+    /// Asks the predicate about a version, unless it has been asked about this one or a newer one.
+    fn look(&mut self, seen: &Arc<Seen<T>>) {
+        if self.outcome.is_some() || self.newest.as_ref().is_some_and(|newest| *newest >= seen.version) {
+            return;
+        }
+        self.newest = Some(seen.version.clone());
+        match ask(&mut self.predicate, seen) {
+            Check::Not => {}
+            Check::Done => self.end(Ok(Arc::clone(seen))),
+            Check::Failed(why) => self.end(Err(WaitError::Failed(why))),
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome<T>) {
+        if self.outcome.is_none() {
+            self.outcome = Some(outcome);
+            if let Some(waker) = self.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+/// Asks a predicate. One that panics fails its own wait, and not whoever brought the change.
+pub(super) fn ask<T>(predicate: &mut Predicate<T>, seen: &Seen<T>) -> Check {
+    let answer = catch_unwind(AssertUnwindSafe(|| predicate(seen)));
+    answer.unwrap_or_else(|_| Check::Failed("the condition of this wait panicked".to_owned()))
+}
+
+/// A waiter until it is dropped.
+pub(crate) struct Registered<'a, T: Kept> {
+    hub: &'a Hub<T>,
+    key: Key,
+    number: u64,
+    waiter: Arc<Mutex<Waiter<T>>>,
+}
+
+impl<T: Kept> Registered<'_, T> {
+    /// Shows the waiter an object that did not come by a change.
+    pub(super) fn look(&self, seen: &Arc<Seen<T>>) {
+        self.waiter.lock().look(seen);
+    }
+
+    /// Ends the wait.
+    pub(super) fn end(&self, outcome: Outcome<T>) {
+        self.waiter.lock().end(outcome);
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.waiter.lock().outcome.is_some()
+    }
+
+    /// Waits for the end.
+    pub(super) async fn ended(&self) -> Outcome<T> {
+        std::future::poll_fn(|context| self.poll(context)).await
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Outcome<T>> {
+        let mut waiter = self.waiter.lock();
+        if let Some(outcome) = &waiter.outcome {
+            return Poll::Ready(outcome.clone());
+        }
+        waiter.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<T: Kept> Drop for Registered<'_, T> {
+    fn drop(&mut self) {
+        let mut waiters = self.hub.waiters.lock();
+        if let Some(of_key) = waiters.by_key.get_mut(&self.key) {
+            of_key.retain(|(number, _)| *number != self.number);
+            if of_key.is_empty() {
+                waiters.by_key.remove(&self.key);
+            }
+        }
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl super::Cache {
+    pub(crate) fn waiting<T: Kept>(&self) -> usize {
+        T::hub(&self.shared.hubs).waiting()
+    }
+}

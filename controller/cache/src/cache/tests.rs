@@ -1,0 +1,59 @@
+//! The cases that OpenKruise's own tests of its cache have, as they apply here, and ours.
+//!
+//! - Reads and index functions: [`reads`].
+//! - BuildCacheConfig: [`filters`].
+//! - AddIndexes, controller getters and the setup of reconcilers do not apply: indexes and waits are part of
+//!   the cache and cannot be missing. What can fail is the start of a follower: [`lives`].
+//! - TrafficPolicy present or absent does not apply: it is not cached. A kind that is absent: [`lives`].
+//! - Health and event handlers: [`lives`], [`events`]. A handler is there for the life of the cache, so there
+//!   is nothing to remove.
+//! - Wait ad hoc, WaitForObjectSatisfied, CheckObjectSatisfied and DoubleCheck: [`waits`]. There is no second
+//!   check at the end, because the predicate has been asked about every version.
+//! - "Polling satisfies without a signal" does not apply: nothing is polled. A change that no event has shown
+//!   is found by a relist: [`waits`].
+//! - Keys and entries of the hook map do not apply: waiters are typed and kept by key. To end one twice is
+//!   to end it once: [`waits`].
+//! - Pre-acquired tasks: [`turns`]. Tasks (pause, resume, ready, checkpoint, PVC): [`tasks`].
+//! - Reconcilers, that is, what a change tells to whom: [`events`].
+//! - Concurrency: [`concurrent`], under a seeded scheduler, and [`threads`].
+//! - Expectations of resource versions do not apply: the answer to a write is in the cache before anybody can
+//!   ask: [`reads`].
+
+mod concurrent;
+mod events;
+mod filters;
+mod lives;
+mod reads;
+mod scheduler;
+mod tasks;
+mod threads;
+mod turns;
+mod waits;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandgate_objects::openkruise::resources::Sandbox;
+
+use crate::testing::TestCache;
+use crate::{Action, Check, Seen, Wait};
+
+/// Longer than any wait here takes.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A wait for a label.
+fn labelled(
+    test: &TestCache,
+    seen: &Arc<Seen<Sandbox>>,
+    action: Action,
+    label: &'static str,
+) -> Wait<Sandbox> {
+    test.wait(&seen.key, &seen.uid, action, move |seen: &Seen<Sandbox>| {
+        let labels = seen.metadata.labels.as_ref();
+        match labels.and_then(|labels| labels.get(label)).map(String::as_str) {
+            Some("failed") => Check::Failed(format!("{label} failed")),
+            Some(_) => Check::Done,
+            None => Check::Not,
+        }
+    })
+}

@@ -1,0 +1,208 @@
+//! What an object's fields say about it: the questions that waits and actions ask.
+//!
+//! Every question is a function of an object and, where it depends on it, of the time.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use jiff::Timestamp;
+use sandgate_objects::Kind as _;
+use sandgate_objects::openkruise::names;
+use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox};
+use sandgate_routes::State;
+
+use crate::{Check, PvcFacts};
+
+/// The annotation of a sandbox that may go back to its pool.
+const CLEANUP_ENABLED: &str = "agents.kruise.io/cleanup-enabled";
+/// The annotation that sends a sandbox back to its pool.
+const CLEANUP: &str = "agents.kruise.io/cleanup";
+
+/// The value of a label; empty if there is none.
+pub fn label<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
+    text(sandbox.metadata.labels.as_ref(), name)
+}
+
+/// The value of an annotation; empty if there is none.
+pub fn annotation<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
+    text(sandbox.metadata.annotations.as_ref(), name)
+}
+
+pub(crate) fn text<'a>(texts: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
+    texts.and_then(|texts| texts.get(name)).map_or("", String::as_str)
+}
+
+/// The phase; empty if there is none yet.
+pub fn phase(sandbox: &Sandbox) -> &str {
+    sandbox.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+}
+
+/// Whether the condition of this type is there and true.
+pub fn is_true(sandbox: &Sandbox, condition: &str) -> bool {
+    let status = sandbox.status.as_ref();
+    status.and_then(|status| status.condition(condition)).is_some_and(|it| it.status == "True")
+}
+
+fn reason<'a>(sandbox: &'a Sandbox, condition: &str) -> &'a str {
+    let status = sandbox.status.as_ref();
+    status.and_then(|status| status.condition(condition)).map_or("", |it| it.reason.as_str())
+}
+
+/// The address of the pod; empty if there is none yet.
+pub fn pod_ip(sandbox: &Sandbox) -> &str {
+    let pod = sandbox.status.as_ref().and_then(|status| status.pod_info.as_ref());
+    pod.and_then(|pod| pod.pod_ip.as_deref()).unwrap_or_default()
+}
+
+/// The state at this time, by the one table of all of Sandgate. What cannot be read is [`State::Unknown`].
+pub fn state(sandbox: &Sandbox, now: Timestamp) -> State {
+    sandbox.state(SystemTime::from(now)).unwrap_or(State::Unknown)
+}
+
+/// Whether the time of `spec.shutdownTime` is over.
+pub fn has_expired(sandbox: &Sandbox, now: Timestamp) -> bool {
+    sandbox.spec.shutdown_time.as_ref().is_some_and(|ends| ends.0 < now)
+}
+
+/// Whether it is being deleted, has expired, or has ended by itself.
+pub fn has_ended(sandbox: &Sandbox, now: Timestamp) -> bool {
+    let ended = [names::PHASE_SUCCEEDED, names::PHASE_FAILED, names::PHASE_TERMINATING];
+    sandbox.metadata.deletion_timestamp.is_some()
+        || has_expired(sandbox, now)
+        || ended.contains(&phase(sandbox))
+}
+
+/// Whether somebody has claimed it.
+pub fn is_claimed(sandbox: &Sandbox) -> bool {
+    label(sandbox, names::LABEL_SANDBOX_CLAIMED) == "true"
+}
+
+/// Whether its create failed and it is kept for inspection.
+pub fn is_reserved_failed(sandbox: &Sandbox) -> bool {
+    label(sandbox, names::LABEL_RESERVED_FAILED) == "true"
+}
+
+/// Whether it is to be paused.
+pub fn wants_pause(sandbox: &Sandbox) -> bool {
+    sandbox.spec.paused == Some(true)
+}
+
+/// Whether it can be paused: it is nobody's stock, and runs or is paused already.
+pub fn is_pausable(sandbox: &Sandbox, now: Timestamp) -> bool {
+    let is_running = || phase(sandbox) == names::PHASE_RUNNING && is_true(sandbox, names::CONDITION_READY);
+    sandbox.pool().is_none()
+        && !has_ended(sandbox, now)
+        && (phase(sandbox) == names::PHASE_PAUSED || is_running())
+}
+
+/// Whether it can be resumed at once: it runs, or resumes, or its pause is complete. One that
+/// [is pausing](is_pausing) can be resumed when that is over.
+pub fn is_resumable(sandbox: &Sandbox, now: Timestamp) -> bool {
+    if has_ended(sandbox, now) {
+        return false;
+    }
+    match phase(sandbox) {
+        names::PHASE_RUNNING => !wants_pause(sandbox),
+        names::PHASE_RESUMING => true,
+        names::PHASE_PAUSED => is_true(sandbox, names::CONDITION_PAUSED),
+        _ => false,
+    }
+}
+
+/// Whether a pause is under way: asked for and not complete.
+pub fn is_pausing(sandbox: &Sandbox, now: Timestamp) -> bool {
+    if has_ended(sandbox, now) {
+        return false;
+    }
+    match phase(sandbox) {
+        names::PHASE_RUNNING => wants_pause(sandbox),
+        names::PHASE_PAUSED => !is_true(sandbox, names::CONDITION_PAUSED),
+        _ => false,
+    }
+}
+
+/// Whether a pause is complete: its pod is gone.
+pub fn is_paused(sandbox: &Sandbox) -> bool {
+    is_true(sandbox, names::CONDITION_PAUSED)
+}
+
+/// Whether it runs, as its present spec asks, and can be reached.
+pub fn is_ready(sandbox: &Sandbox, now: Timestamp) -> bool {
+    let is_updating = reason(sandbox, names::CONDITION_INPLACE_UPDATE) == names::REASON_INPLACE_UPDATING;
+    is_observed(sandbox)
+        && !is_updating
+        && state(sandbox, now) == State::Running
+        && !pod_ip(sandbox).is_empty()
+}
+
+/// Whether the status is about the present spec.
+fn is_observed(sandbox: &Sandbox) -> bool {
+    let observed = sandbox.status.as_ref().and_then(|status| status.observed_generation);
+    match (sandbox.metadata.generation, observed) {
+        (Some(generation), observed) => observed.is_some_and(|observed| observed >= generation),
+        (None, _) => true,
+    }
+}
+
+/// Whether it is live for a quota: it holds resources, or will again.
+pub fn is_live_for_quota(sandbox: &Sandbox) -> bool {
+    let is_leaving = [names::PHASE_TERMINATING, names::PHASE_RECYCLING].contains(&phase(sandbox));
+    let is_cleaned = annotation(sandbox, CLEANUP) == "true" && annotation(sandbox, CLEANUP_ENABLED) == "true";
+    sandbox.metadata.deletion_timestamp.is_none() && !is_leaving && !is_cleaned
+}
+
+/// The wait for readiness: see [`is_ready`]. It fails where a container cannot start, and where the sandbox
+/// has ended.
+pub fn ready(sandbox: &Sandbox, now: Timestamp) -> Check {
+    if reason(sandbox, names::CONDITION_READY) == names::REASON_START_CONTAINER_FAILED {
+        return Check::Failed(format!("a container cannot start: {}", message_of_ready(sandbox)));
+    }
+    ended(sandbox, now).unwrap_or_else(|| Check::holds(is_ready(sandbox, now)))
+}
+
+fn message_of_ready(sandbox: &Sandbox) -> &str {
+    let status = sandbox.status.as_ref();
+    status.and_then(|status| status.condition(names::CONDITION_READY)).map_or("", |it| it.message.as_str())
+}
+
+/// A failure, if the sandbox has ended.
+pub(crate) fn ended(sandbox: &Sandbox, now: Timestamp) -> Option<Check> {
+    let failed = |why: &str| Some(Check::Failed(format!("the sandbox {why}")));
+    match phase(sandbox) {
+        _ if sandbox.metadata.deletion_timestamp.is_some() => failed("is being deleted"),
+        _ if has_expired(sandbox, now) => failed("is past its time"),
+        names::PHASE_SUCCEEDED => failed("has ended"),
+        names::PHASE_FAILED => {
+            let message = sandbox.status.as_ref().and_then(|status| status.message.as_deref());
+            Some(Check::Failed(format!(
+                "the sandbox has failed: {}",
+                message.unwrap_or("no reason is given")
+            )))
+        }
+        names::PHASE_TERMINATING => failed("is being ended"),
+        _ => None,
+    }
+}
+
+/// The wait for a checkpoint.
+pub fn checkpoint_done(checkpoint: &Checkpoint) -> Check {
+    let status = checkpoint.status.as_ref();
+    let id = status.and_then(|status| status.checkpoint_id.as_deref()).unwrap_or_default();
+    let message = status.and_then(|status| status.message.as_deref()).unwrap_or("no reason is given");
+    match status.and_then(|status| status.phase.as_deref()).unwrap_or_default() {
+        "Succeeded" if id.is_empty() => Check::Failed("the checkpoint is done and has no ID".to_owned()),
+        "Succeeded" => Check::Done,
+        "Failed" => Check::Failed(format!("the checkpoint failed: {message}")),
+        "Terminating" => Check::Failed("the checkpoint is being deleted".to_owned()),
+        _ => Check::Not,
+    }
+}
+
+/// The wait for a volume.
+pub fn pvc_bound(pvc: &PvcFacts) -> Check {
+    match pvc.phase.as_str() {
+        "Lost" => Check::Failed("the volume of the claim is lost".to_owned()),
+        "Bound" => Check::holds(!pvc.volume.is_empty()),
+        _ => Check::Not,
+    }
+}

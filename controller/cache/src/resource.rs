@@ -1,0 +1,84 @@
+//! From the bytes of an object to what is kept of it, and where its kind is found.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sandgate_follow::{Rejected, Target};
+use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate, decode};
+
+use crate::{Key, Seen};
+
+/// A kind that is watched and kept.
+pub trait Viewed: Sized + Send + Sync + 'static {
+    /// The API group; empty for the core group.
+    const GROUP: &'static str;
+    /// The version of the group.
+    const VERSION: &'static str;
+    /// The kind.
+    const KIND: &'static str;
+    /// The plural name of the resource.
+    const PLURAL: &'static str;
+    /// The selector of the objects that are kept.
+    const SELECTOR: &'static str = "";
+
+    /// Whether [`SELECTOR`](Self::SELECTOR) selects the object.
+    fn is_selected(&self) -> bool {
+        true
+    }
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    /// If a field that is needed is missing or has another type.
+    fn read(object: &[u8]) -> Result<Seen<Self>, Rejected>;
+
+    /// What a follower has to follow: one namespace, or all.
+    fn target(namespace: Option<&str>) -> Target {
+        Target {
+            group: Self::GROUP.to_owned(),
+            version: Self::VERSION.to_owned(),
+            plural: Self::PLURAL.to_owned(),
+            namespace: namespace.map(str::to_owned),
+            selector: Self::SELECTOR.to_owned(),
+        }
+    }
+}
+
+/// An object with what its metadata says of it.
+///
+/// # Errors
+/// If namespace, name, UID or version is missing.
+pub fn seen<T>(object: T, metadata: impl Fn(&T) -> &ObjectMeta) -> Result<Seen<T>, Rejected> {
+    let metadata = metadata(&object);
+    let text = |field: &Option<String>, path: &str| {
+        let value = field.as_deref().filter(|value| !value.is_empty());
+        value.map(str::to_owned).ok_or_else(|| Rejected(format!("{path}: missing")))
+    };
+    let namespace = text(&metadata.namespace, "metadata.namespace")?;
+    let name = text(&metadata.name, "metadata.name")?;
+    let uid = text(&metadata.uid, "metadata.uid")?;
+    let version = text(&metadata.resource_version, "metadata.resourceVersion")?;
+    let version = version.parse().map_err(|error| Rejected(format!("metadata.resourceVersion: {error}")))?;
+    Ok(Seen { key: Key::new(&namespace, &name), uid: uid.into(), version, object })
+}
+
+macro_rules! custom_resources {
+    ($($kind:ident: $plural:literal;)*) => {$(
+        impl Viewed for $kind {
+            const GROUP: &'static str = "agents.kruise.io";
+            const VERSION: &'static str = "v1alpha1";
+            const KIND: &'static str = stringify!($kind);
+            const PLURAL: &'static str = $plural;
+
+            fn read(object: &[u8]) -> Result<Seen<Self>, Rejected> {
+                let object = decode(object).map_err(|error| Rejected(error.to_string()))?;
+                seen(object, |object: &Self| &object.metadata)
+            }
+        }
+    )*};
+}
+
+custom_resources! {
+    Checkpoint: "checkpoints";
+    Sandbox: "sandboxes";
+    SandboxSet: "sandboxsets";
+    SandboxTemplate: "sandboxtemplates";
+}
