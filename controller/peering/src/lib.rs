@@ -60,6 +60,8 @@ pub use receive::{
 };
 #[cfg(feature = "send")]
 pub use send::{
-    Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PushError, PushSettings,
-    Pusher, Ticket,
+    Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PeersError, PushError,
+    PushSettings, Pusher, Ticket,
 };
+#[cfg(any(feature = "receive", feature = "send"))]
+pub use tls::ServerTls;

@@ -60,7 +60,7 @@ pub(crate) use credentials::client_config;
 
 pub use address::{PeerAddress, PeerAddressError};
 pub use credentials::Credentials;
-pub use discover::Peers;
+pub use discover::{Peers, PeersError};
 pub use peer::PeerMetrics;
 pub use settings::PushSettings;
 pub use ticket::{Delivery, Ticket};

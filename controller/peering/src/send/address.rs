@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// The port where OpenKruise and Sandgate listen.
-const PORT: u16 = 7789;
+pub(super) const PORT: u16 = 7789;
 
 /// The address of one peer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -24,6 +24,14 @@ pub struct Credentials {
     pub hmac: Option<(String, PathBuf)>,
 }
 
+impl Credentials {
+    /// A shared key as it is written on a command line: `ID=FILE`. Nothing if the text is something else.
+    pub fn named_key(text: &str) -> Option<(String, PathBuf)> {
+        let (id, file) = text.split_once('=').filter(|(id, file)| !id.is_empty() && !file.is_empty())?;
+        Some((id.to_owned(), file.into()))
+    }
+}
+
 pub(super) struct Proofs {
     pub(super) tls: Option<Reloaded<ClientConfig>>,
     token: Option<Reloaded<String>>,

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -15,6 +14,7 @@ use sandgate_follow::{Access, AccessError};
 use tokio::net::lookup_host;
 
 use super::PeerAddress;
+use super::address::PORT;
 
 /// How long it may take to read the credentials for the API server.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -43,9 +43,50 @@ pub enum Peers {
         port: Option<u16>,
         /// `https`, with certificates for `NAME.NAMESPACE.svc`.
         secure: bool,
-        /// A kubeconfig; without one, the pod's own credentials.
-        kubeconfig: Option<PathBuf>,
+        /// The cluster that it is in.
+        access: Access,
     },
+}
+
+/// Why a text says no peers. A retry does not help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
+pub struct PeersError(&'static str);
+
+impl Peers {
+    /// The addresses of a name: `HOST` or `HOST:PORT`.
+    ///
+    /// # Errors
+    /// If the text is something else.
+    pub fn dns(text: &str, secure: bool) -> Result<Self, PeersError> {
+        let (host, port) = host_and_port(text).ok_or(PeersError("HOST:PORT"))?;
+        Ok(Self::Dns { host: host.to_owned(), port: port.unwrap_or(PORT), secure })
+    }
+
+    /// The endpoints of a Service: `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+    ///
+    /// # Errors
+    /// If the text is something else.
+    pub fn service(text: &str, secure: bool, access: Access) -> Result<Self, PeersError> {
+        let parts =
+            text.split_once('/').and_then(|(namespace, rest)| Some((namespace, host_and_port(rest)?)));
+        let Some((namespace, (name, port))) = parts.filter(|(namespace, _)| is_label(namespace)) else {
+            return Err(PeersError("NAMESPACE/NAME or NAMESPACE/NAME:PORT"));
+        };
+        Ok(Self::Service { namespace: namespace.to_owned(), name: name.to_owned(), port, secure, access })
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
+}
+
+fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let (host, port) = match text.split_once(':') {
+        Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port != 0)?)),
+        None => (text, None),
+    };
+    is_label(host).then_some((host, port))
 }
 
 /// Why the peers were not found. A retry may help; until then the last known peers stay.
@@ -83,13 +124,10 @@ impl Discovery {
                     .map_err(|source| DiscoveryError::Dns { host: host.clone(), source })?;
                 Ok(found.map(|address| PeerAddress::at(address, *secure, Some(host))).collect())
             }
-            Peers::Service { namespace, name, port, secure, kubeconfig } => {
+            Peers::Service { namespace, name, port, secure, access } => {
                 let client = match &self.client {
                     Some(client) => client,
-                    None => {
-                        let access = Access { kubeconfig: kubeconfig.clone(), context: None };
-                        self.client.insert(access.connect(CONNECT).await?)
-                    }
+                    None => self.client.insert(access.connect(CONNECT).await?),
                 };
                 let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
                 let slices = Api::namespaced(client.clone(), namespace).list(&selector).await?;

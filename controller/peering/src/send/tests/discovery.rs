@@ -12,6 +12,8 @@ use tempfile::{TempDir, tempdir};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
+use sandgate_follow::Access;
+
 use super::fixture::{Puppet, message, patient};
 use crate::receive::tests::fixture::{DEADLINE, Plane, eventually};
 use crate::{Credentials, Delivery, PeerAddress, Peers, PushSettings, Pusher};
@@ -69,7 +71,7 @@ impl Endpoints {
             name: "gateway".to_owned(),
             port: None,
             secure: false,
-            kubeconfig: Some(self.folder.path().join("kubeconfig")),
+            access: Access { kubeconfig: Some(self.folder.path().join("kubeconfig")), context: None },
         };
         let settings = PushSettings { rediscover: Duration::from_millis(20), ..settings };
         let pusher = Pusher::start(settings, peers, &Credentials::default()).unwrap();

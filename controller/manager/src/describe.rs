@@ -1,0 +1,211 @@
+//! What a user is told of a sandbox, and which sandboxes a user is told of.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use sandgate_cache::predicates::{has_ended, is_claimed, is_reserved_failed, phase, pod_ip, wants_pause};
+use sandgate_cache::{Cache, Key, Seen};
+use sandgate_objects::Kind as _;
+use sandgate_objects::openkruise::names::{
+    ANNOTATION_CLAIM_TIMESTAMP, LABEL_SANDBOX_POOL, LABEL_SANDBOX_TEMPLATE, PHASE_PENDING,
+};
+use sandgate_objects::openkruise::resources::{
+    PodTemplate, Sandbox, SandboxSet, SandboxTemplate, TemplateRef,
+};
+use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
+use sandgate_objects::quantity::{mebibytes, millis};
+use serde_json::Value;
+
+use crate::names::LABEL_ALLOW_INTERNET;
+use crate::network::ANNOTATION_NETWORK;
+use crate::timeouts::Deadlines;
+use crate::{AccessToken, Described, Network, ShownState, Template};
+
+/// The prefixes of labels and annotations that are no user's.
+const RESERVED: [&str; 7] = [
+    "agents.kruise.io/",
+    "e2b.agents.kruise.io/",
+    "sandbox.agents.kruise.io/",
+    "security.agents.kruise.io/token-status",
+    "sandgate.dev/",
+    "kubectl.kubernetes.io/",
+    "pod-template-hash",
+];
+
+/// The annotation of a sandbox whose maker asked to be told its pod's address.
+const ANNOTATION_RETURN_IP: &str = "e2b.agents.kruise.io/return-sandbox-ip";
+
+/// An annotation; empty if it is missing.
+pub(crate) fn annotation<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
+    text(sandbox.metadata.annotations.as_ref(), name)
+}
+
+/// A label; empty if it is missing.
+pub(crate) fn label<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
+    text(sandbox.metadata.labels.as_ref(), name)
+}
+
+fn text<'a>(texts: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
+    texts.and_then(|texts| texts.get(name)).map_or("", String::as_str)
+}
+
+/// The state that the owner of a sandbox sees; none if the owner does not see the sandbox.
+///
+/// A sandbox that is being made, has ended, or failed and is kept for inspection is not seen. One that is not
+/// ready for a moment runs: its owner can do nothing about it, and it comes back.
+pub(crate) fn shown(sandbox: &Sandbox, now: Timestamp) -> Option<ShownState> {
+    let is_made = !matches!(phase(sandbox), "" | PHASE_PENDING);
+    let is_seen = is_claimed(sandbox) && is_made && !has_ended(sandbox, now) && !is_reserved_failed(sandbox);
+    is_seen.then(|| if wants_pause(sandbox) { ShownState::Paused } else { ShownState::Running })
+}
+
+/// When the sandbox was claimed, or else made.
+pub(crate) fn started(sandbox: &Sandbox) -> Timestamp {
+    let claimed = annotation(sandbox, ANNOTATION_CLAIM_TIMESTAMP).parse().ok();
+    let created = sandbox.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    claimed.or(created).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// The lookup ID.
+pub(crate) fn id(sandbox: &Sandbox) -> String {
+    sandbox.id().map(|id| id.text).unwrap_or_default()
+}
+
+/// The name of the template that the sandbox was made from.
+pub(crate) fn template_name(sandbox: &Sandbox) -> &str {
+    let template = label(sandbox, LABEL_SANDBOX_TEMPLATE);
+    if template.is_empty() { label(sandbox, LABEL_SANDBOX_POOL) } else { template }
+}
+
+/// What the user said of the sandbox under this key, and not its template.
+pub(crate) fn said<'a>(sandbox: &'a Sandbox, key: &str) -> Option<&'a str> {
+    let metadata = &sandbox.metadata;
+    let has = |texts: &'a Option<BTreeMap<String, String>>| texts.as_ref()?.get(key).map(String::as_str);
+    if is_reserved(key) { None } else { has(&metadata.annotations).or_else(|| has(&metadata.labels)) }
+}
+
+fn is_reserved(key: &str) -> bool {
+    RESERVED.iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// What an owner is told of a sandbox. One that the owner does not see is told of as one that runs.
+pub(crate) fn describe(cache: &Cache, sandbox: &Seen<Sandbox>, now: Timestamp) -> Described {
+    let deadlines = Deadlines::of(sandbox);
+    let state = shown(sandbox, now).unwrap_or(ShownState::Running);
+    let token = [RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN].into_iter().map(|name| annotation(sandbox, name));
+    let namespace = &sandbox.key.namespace;
+    let spec = &sandbox.spec;
+    let size = Size::of(template_of(cache, namespace, spec.template.as_ref(), spec.template_ref.as_ref()));
+    let policy = spec.auto_pause_policy.as_ref().and_then(|policy| policy.parse().ok());
+    let wakes = policy.is_some_and(|policy| {
+        policy.pointer("/resume/onIngressTraffic").is_some_and(|traffic| !traffic.is_null())
+    });
+    let network = serde_json::from_str::<Network>(annotation(sandbox, ANNOTATION_NETWORK)).ok();
+    let tells_ip = annotation(sandbox, ANNOTATION_RETURN_IP) == "true" && !pod_ip(sandbox).is_empty();
+    Described {
+        id: id(sandbox),
+        resource: sandbox.key.to_string(),
+        template: template_name(sandbox).to_owned(),
+        state,
+        started: started(sandbox),
+        ends: if state == ShownState::Paused { deadlines.shutdown } else { deadlines.end() },
+        auto_pause: deadlines.pause.is_some(),
+        auto_resume: wakes,
+        cpu_millis: size.cpu_millis,
+        memory_mb: size.memory_mb,
+        disk_mb: size.disk_mb,
+        metadata: metadata(cache, sandbox),
+        access_token: token.into_iter().find(|token| !token.is_empty()).map(AccessToken::new),
+        allow_internet_access: label(sandbox, LABEL_ALLOW_INTERNET) != "false",
+        network: network.filter(|network| *network != Network::default()),
+        ip: tells_ip.then(|| pod_ip(sandbox).to_owned()),
+    }
+}
+
+/// The user's own words: annotations and labels without those of the system and of the template.
+fn metadata(cache: &Cache, sandbox: &Seen<Sandbox>) -> BTreeMap<String, String> {
+    let pool = label(sandbox, LABEL_SANDBOX_POOL);
+    let set = cache.get::<SandboxSet>(&Key::new(&sandbox.key.namespace, pool)).filter(|_| !pool.is_empty());
+    let template = set.and_then(|set| {
+        let (own, named) = (set.spec.template.as_ref(), set.spec.template_ref.as_ref());
+        template_of(cache, &sandbox.key.namespace, own, named)
+    });
+    let template = template.unwrap_or_default();
+    let texts = |kind: &str, texts: Option<&BTreeMap<String, String>>| {
+        let inherited = template["metadata"][kind].clone();
+        let own = move |(key, value): &(&String, &String)| {
+            !is_reserved(key) && inherited.get(key.as_str()).and_then(Value::as_str) != Some(value.as_str())
+        };
+        let own = texts.into_iter().flatten().filter(own);
+        own.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let mut said: BTreeMap<_, _> = texts("labels", sandbox.metadata.labels.as_ref()).into_iter().collect();
+    said.extend(texts("annotations", sandbox.metadata.annotations.as_ref()));
+    said
+}
+
+/// The pod template, or that of the SandboxTemplate that is named.
+pub(crate) fn template_of(
+    cache: &Cache,
+    namespace: &str,
+    own: Option<&PodTemplate>,
+    named: Option<&TemplateRef>,
+) -> Option<Value> {
+    if let Some(own) = own {
+        return own.parse().ok();
+    }
+    let found = cache.get::<SandboxTemplate>(&Key::new(namespace, &named?.name))?;
+    found.spec.template.as_ref()?.parse().ok()
+}
+
+/// What a pod may use: the sum of its containers' limits, or of their requests where there is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// CPU in thousandths of a core.
+    pub(crate) cpu_millis: u64,
+    /// Memory in MiB.
+    pub(crate) memory_mb: u64,
+    /// Disk in MiB.
+    pub(crate) disk_mb: u64,
+}
+
+impl Size {
+    /// The size of a pod of this template.
+    pub(crate) fn of(template: Option<Value>) -> Self {
+        let template = template.unwrap_or_default();
+        let containers = template["spec"]["containers"].as_array().into_iter().flatten();
+        let mut size = Self::default();
+        for container in containers {
+            let resources = &container["resources"];
+            let amount = |name: &str| {
+                let limit = &resources["limits"][name];
+                if limit.is_null() { &resources["requests"][name] } else { limit }
+            };
+            let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
+            add(&mut size.cpu_millis, millis(amount("cpu")));
+            add(&mut size.memory_mb, mebibytes(amount("memory")));
+            add(&mut size.disk_mb, mebibytes(amount("ephemeral-storage")));
+        }
+        size
+    }
+}
+
+/// What a user is told of a template.
+pub(crate) fn describe_template(cache: &Cache, set: &Seen<SandboxSet>) -> Template {
+    let namespace = &set.key.namespace;
+    let template = template_of(cache, namespace, set.spec.template.as_ref(), set.spec.template_ref.as_ref());
+    let size = Size::of(template);
+    let available = cache.count_available(Some(namespace), &set.key.name);
+    Template {
+        name: set.key.name.as_ref().to_owned(),
+        namespace: namespace.as_ref().to_owned(),
+        created: set.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+        cpu_millis: size.cpu_millis,
+        memory_mb: size.memory_mb,
+        disk_mb: size.disk_mb,
+        available: u64::try_from(available).unwrap_or(u64::MAX),
+    }
+}

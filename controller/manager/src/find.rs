@@ -1,0 +1,194 @@
+//! Which sandbox an ID means, and whether it is the caller's.
+//!
+//! The cache answers almost always. A sandbox that another replica has just made may not be in it yet, so a
+//! miss is asked of the API server: by the label with the ID, and for an ID of the form `namespace--name` by
+//! the name. Few of these questions are under way at a time, and an ID that was not found is not asked for
+//! again for a moment: IDs are random, so nobody asks for one before it exists.
+//!
+//! Another owner's sandbox is answered like one that does not exist.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sandgate_cache::predicates::is_claimed;
+use sandgate_cache::{Key, ReadError, Seen};
+use sandgate_objects::Kind as _;
+use sandgate_objects::openkruise::SANDBOX_ID;
+use sandgate_objects::openkruise::resources::Sandbox;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::core::Core;
+use crate::describe::{id as id_of, shown};
+use crate::{Caller, Error, ErrorKind};
+
+/// How many questions to the API server are under way at a time.
+const AT_A_TIME: usize = 8;
+/// How long an ID that was not found is not asked for again.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
+/// How many such IDs are remembered.
+const REMEMBERED: usize = 1024;
+/// The longest value of a label.
+const MAX_LABEL: usize = 63;
+/// The longest ID: a namespace, two hyphens and a name.
+const MAX_ID: usize = 63 + 2 + 253;
+/// How many ways there are to read an ID as `namespace--name`.
+const SPLITS: usize = 4;
+
+/// What limits the questions to the API server.
+pub(crate) struct Lookups {
+    turns: Semaphore,
+    missing: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Default for Lookups {
+    fn default() -> Self {
+        Self { turns: Semaphore::new(AT_A_TIME), missing: Mutex::default() }
+    }
+}
+
+impl Lookups {
+    fn is_missing(&self, id: &str) -> bool {
+        self.missing.lock().get(id).is_some_and(|until| Instant::now() < *until)
+    }
+
+    fn note_missing(&self, id: &str) {
+        let now = Instant::now();
+        let mut missing = self.missing.lock();
+        if missing.len() >= REMEMBERED {
+            missing.retain(|_, until| now < *until);
+        }
+        if missing.len() < REMEMBERED {
+            missing.insert(id.to_owned(), now + FORGOTTEN_AFTER);
+        }
+    }
+}
+
+impl Core {
+    /// The caller's sandbox of this ID, whatever state it is in.
+    pub(crate) async fn find(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+        let namespace = self.namespace_of(caller);
+        let found = match self.cache.claimed(namespace, id) {
+            Ok(found) => Some(found),
+            Err(ReadError::NotFound) => self.find_live(namespace, id).await?,
+            // Nobody can say whose it is.
+            Err(ReadError::Ambiguous) => None,
+        };
+        found.filter(|found| is_owned(found, caller)).ok_or_else(|| Error::no_sandbox(id))
+    }
+
+    /// The caller's sandbox of this ID, if its owner sees it.
+    pub(crate) async fn find_shown(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+        let found = self.find(caller, id).await?;
+        if shown(&found, self.now()).is_some() { Ok(found) } else { Err(Error::no_sandbox(id)) }
+    }
+
+    /// The same as it is at the API server now.
+    pub(crate) async fn seen_live(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+        let found = self.find(caller, id).await?;
+        self.again(caller, id, &found).await
+    }
+
+    /// A sandbox that was seen, as it is at the API server now. Another object of the same name is not it.
+    pub(crate) async fn again(
+        &self,
+        caller: &Caller,
+        id: &str,
+        seen: &Seen<Sandbox>,
+    ) -> Result<Arc<Seen<Sandbox>>, Error> {
+        let read = self.writes.read::<Sandbox>(&seen.key).await.map_err(unread)?;
+        let is_it = |read: &Arc<Seen<Sandbox>>| {
+            read.uid == seen.uid && is_owned(read, caller) && shown(read, self.now()).is_some()
+        };
+        read.filter(is_it).ok_or_else(|| Error::no_sandbox(id))
+    }
+
+    /// The newest that is known of an object.
+    pub(crate) fn newest(&self, seen: &Seen<Sandbox>) -> Arc<Seen<Sandbox>> {
+        let known = self.cache.get::<Sandbox>(&seen.key);
+        let newer = known.filter(|known| known.uid == seen.uid && known.version > seen.version);
+        newer.unwrap_or_else(|| Arc::new(seen.clone()))
+    }
+
+    /// The namespace that the caller can see; none is all.
+    pub(crate) fn namespace_of<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+        caller.namespace.as_deref().or(self.settings.namespace.as_deref())
+    }
+
+    async fn find_live(
+        &self,
+        namespace: Option<&str>,
+        id: &str,
+    ) -> Result<Option<Arc<Seen<Sandbox>>>, Error> {
+        if !is_id(id) || self.lookups.is_missing(id) {
+            return Ok(None);
+        }
+        let stopped = |_| Error::new(ErrorKind::Unavailable, "the manager is stopping");
+        let _turn = self.lookups.turns.acquire().await.map_err(stopped)?;
+        // The watch may have brought it meanwhile.
+        if let Ok(found) = self.cache.claimed(namespace, id) {
+            return Ok(Some(found));
+        }
+        let labelled = if id.len() <= MAX_LABEL {
+            let selector = format!("{SANDBOX_ID}={id}");
+            self.writes.list::<Sandbox>(namespace, &selector, 2).await.map_err(unread)?
+        } else {
+            Vec::new()
+        };
+        let mut claimed = labelled.into_iter().filter(|found| is_claimed(found));
+        let found = match (claimed.next(), claimed.next()) {
+            (Some(one), None) => Some(one),
+            (Some(_), Some(_)) => None,
+            (None, _) => self.find_named(namespace, id).await?,
+        };
+        if found.is_none() {
+            self.lookups.note_missing(id);
+        }
+        Ok(found)
+    }
+
+    /// The sandbox whose name the ID is.
+    async fn find_named(
+        &self,
+        namespace: Option<&str>,
+        id: &str,
+    ) -> Result<Option<Arc<Seen<Sandbox>>>, Error> {
+        for (at, _) in id.match_indices("--").take(SPLITS) {
+            let (of, name) = (&id[..at], &id[at + 2..]);
+            if of.is_empty() || name.is_empty() || namespace.is_some_and(|namespace| namespace != of) {
+                continue;
+            }
+            let read = self.writes.read::<Sandbox>(&Key::new(of, name)).await.map_err(unread)?;
+            if let Some(found) = read.filter(|found| is_claimed(found) && id_of(found) == id) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a claimed sandbox is the caller's.
+fn is_owned(sandbox: &Seen<Sandbox>, caller: &Caller) -> bool {
+    let is_visible = caller.namespace.as_deref().is_none_or(|namespace| namespace == &*sandbox.key.namespace);
+    is_visible && is_claimed(sandbox) && sandbox.owner().is_ok_and(|owner| owner == &*caller.owner)
+}
+
+/// A read that failed did nothing.
+pub(crate) fn unread(error: sandgate_cache::WriteError) -> Error {
+    let mut error = Error::from(error);
+    error.kind = ErrorKind::Unavailable;
+    error.retry_after = Some(Duration::from_secs(1));
+    error
+}
+
+/// Whether the text can be an ID: it has the characters of a label's value, and may be as long as a namespace
+/// and a name.
+fn is_id(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    (1..=MAX_ID).contains(&text.len())
+        && text.bytes().all(is_inner)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+}

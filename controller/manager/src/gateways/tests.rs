@@ -1,0 +1,71 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use sandgate_cache::testing::{TestCache, claimed, pausing};
+use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_peering::{Delivery, RouteMessage};
+use tokio::time::Instant;
+
+use super::{Gateways, Push, Pushed};
+
+struct Told {
+    messages: Mutex<Vec<RouteMessage>>,
+    answers: Vec<Delivery>,
+}
+
+impl Push for Told {
+    fn push(&self, message: &RouteMessage, _: Instant) -> BoxFuture<'static, Vec<Delivery>> {
+        self.messages.lock().push(message.clone());
+        std::future::ready(self.answers.clone()).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
+    let test = TestCache::new();
+    let answers = vec![Delivery::Delivered, Delivery::Pending, Delivery::Coalesced, Delivery::Dropped];
+    let told = Arc::new(Told { messages: Mutex::default(), answers });
+    let gateways = Gateways::new(Some(Arc::clone(&told) as Arc<dyn Push>), Duration::from_millis(500));
+    let mut sandbox = claimed("one", "ada", "id1");
+    sandbox["metadata"]["annotations"]["agents.kruise.io/runtime-access-token"] = "t".into();
+    let seen = test.show::<Sandbox>(&sandbox);
+    gateways.announce(&seen, test.now()).await;
+    gateways.withdraw(&seen).await;
+    let paused = test.show::<Sandbox>(&pausing(sandbox.clone()));
+    gateways.announce(&paused, test.now()).await;
+    sandbox["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let deleting = test.show::<Sandbox>(&sandbox);
+    gateways.withdraw(&deleting).await;
+    let messages = told.messages.lock().clone();
+    let states: Vec<_> = messages.iter().map(|message| message.state.as_str()).collect();
+    assert_eq!(states, ["running", "dead", "paused", "dead"]);
+    let first = RouteMessage {
+        ip: "10.0.0.1".to_owned(),
+        id: "id1".to_owned(),
+        namespace: "default".to_owned(),
+        name: "one".to_owned(),
+        uid: "uid-one".to_owned(),
+        owner: "ada".to_owned(),
+        state: "running".to_owned(),
+        resource_version: seen.version.to_string(),
+        access_token: "t".to_owned(),
+        require_traffic_auth: false,
+    };
+    assert_eq!(messages[0], first);
+    assert_eq!(messages[1].resource_version, (seen.version.get() + 1).to_string());
+    assert_eq!(messages[3].resource_version, deleting.version.to_string());
+    assert_eq!(gateways.pushed(), Pushed { told: 8, missed: 8 });
+}
+
+#[tokio::test]
+async fn without_a_way_to_the_gateways_nothing_is_told() {
+    let test = TestCache::new();
+    let gateways = Gateways::new(None, Duration::from_millis(500));
+    let seen = test.show::<Sandbox>(&claimed("one", "ada", "id1"));
+    gateways.announce(&seen, test.now()).await;
+    gateways.withdraw(&seen).await;
+    assert_eq!(gateways.pushed(), Pushed::default());
+}

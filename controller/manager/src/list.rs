@@ -1,0 +1,96 @@
+//! Lists, a page at a time.
+//!
+//! A list is sorted by a time and, where two are equal, by the ID. The token of a page names the last item
+//! before it, so what comes and goes between two pages moves nothing else from one to the other.
+
+#[cfg(test)]
+mod tests;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use sandgate_cache::{Cache, Seen};
+use sandgate_objects::openkruise::resources::Sandbox;
+use serde::{Deserialize, Serialize};
+
+use crate::describe::{describe, id, said, shown, started, template_name};
+use crate::{Caller, Described, Error, Filter, Page};
+
+/// Where an item stands in a list.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) at: Timestamp,
+    pub(crate) id: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Token {
+    key: String,
+    id: String,
+}
+
+impl Place {
+    /// As a token.
+    pub(crate) fn token(&self) -> String {
+        let token = serde_json::json!(Token { key: self.at.to_string(), id: self.id.clone() });
+        URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+
+    /// From a token.
+    ///
+    /// # Errors
+    /// It is none of ours.
+    pub(crate) fn parse(token: &str) -> Result<Self, Error> {
+        let place = || {
+            let json = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).ok()?;
+            let Token { key, id } = serde_json::from_slice(&json).ok()?;
+            Some(Self { at: key.parse().ok()?, id })
+        };
+        place().ok_or_else(|| Error::invalid("nextToken", "expected the token of an earlier page"))
+    }
+}
+
+/// One page of items that stand at these places.
+pub(crate) fn page<T>(
+    mut items: Vec<(Place, T)>,
+    descending: bool,
+    limit: usize,
+    next: Option<&str>,
+) -> Result<Page<T>, Error> {
+    let after = next.map(Place::parse).transpose()?;
+    let comes_after = |place: &Place| match &after {
+        None => true,
+        Some(after) if descending => place < after,
+        Some(after) => place > after,
+    };
+    items.retain(|(place, _)| comes_after(place));
+    items.sort_by(|(one, _), (other, _)| if descending { other.cmp(one) } else { one.cmp(other) });
+    let limit = limit.max(1);
+    let next = (items.len() > limit).then(|| items[limit - 1].0.token());
+    items.truncate(limit);
+    Ok(Page { items: items.into_iter().map(|(_, item)| item).collect(), next })
+}
+
+/// One page of the caller's sandboxes, as the cache has them.
+pub(crate) fn list(
+    cache: &Cache,
+    namespace: Option<&str>,
+    caller: &Caller,
+    filter: &Filter,
+    now: Timestamp,
+) -> Result<Page<Described>, Error> {
+    let owned = cache.sandboxes(namespace, Some(&caller.owner));
+    let wanted = owned.into_iter().filter(|sandbox| fits(sandbox, filter, now));
+    let placed = wanted.map(|sandbox| (Place { at: started(&sandbox), id: id(&sandbox) }, sandbox));
+    let page = page(placed.collect(), filter.descending, filter.limit, filter.next.as_deref())?;
+    let items = page.items.iter().map(|sandbox| describe(cache, sandbox, now)).collect();
+    Ok(Page { items, next: page.next })
+}
+
+fn fits(sandbox: &Seen<Sandbox>, filter: &Filter, now: Timestamp) -> bool {
+    let Some(state) = shown(sandbox, now) else { return false };
+    (filter.states.is_empty() || filter.states.contains(&state))
+        && filter.template.as_deref().is_none_or(|template| template == template_name(sandbox))
+        && filter.started_after.is_none_or(|after| started(sandbox) > after)
+        && filter.metadata.iter().all(|(key, value)| said(sandbox, key) == Some(value))
+}

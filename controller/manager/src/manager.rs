@@ -1,0 +1,273 @@
+//! The manager: everything that the API can ask for, without HTTP.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use jiff::Timestamp;
+use sandgate_cache::predicates::wants_pause;
+use sandgate_cache::{Cache, Random};
+
+use crate::claim::{ClaimParts, ClaimSettings};
+use crate::core::Core;
+use crate::describe::{describe, describe_template};
+use crate::find::Lookups;
+use crate::gateways::{Gateways, Pushed};
+use crate::network::unsupported;
+use crate::pause::Wish;
+use crate::quota::Quota;
+use crate::runtime::Runtime;
+use crate::settings::Settings;
+use crate::timeouts::Policy;
+use crate::{
+    Caller, Claims, Connected, Described, Error, ErrorKind, Filter, LogLine, Metric, Network, NewSandbox,
+    NewSnapshot, Page, Secrets, Snapshot, Template, Writes,
+};
+
+/// How often what creates have left is looked for.
+const SWEEP: Duration = Duration::from_secs(300);
+/// How long the snapshot of a fork is kept.
+const FORK_KEPT: &str = "24h";
+
+/// What a manager is made of.
+pub struct ManagerParts {
+    /// What is known of the cluster. Somebody else starts it.
+    pub cache: Cache,
+    /// The way to the API server.
+    pub writes: Writes,
+    /// The way to the gateways.
+    pub gateways: Gateways,
+    /// The way to the sandboxes' runtimes.
+    pub runtime: Runtime,
+    /// Where IDs and tokens come from.
+    pub secrets: Arc<dyn Secrets>,
+    /// What spreads retries, and replicas over a pool.
+    pub random: Random,
+    /// How it behaves.
+    pub settings: Settings,
+}
+
+/// The lifecycle of sandboxes. Clones are the same manager.
+///
+/// Every method checks that what it is asked about is the caller's. What is another's is answered with the
+/// same words as what does not exist.
+#[derive(Clone)]
+pub struct Manager {
+    core: Arc<Core>,
+    claims: Claims<Core>,
+}
+
+/// The errors of every method have a kind, which says what a caller can do about it: see [`ErrorKind`].
+#[expect(clippy::missing_errors_doc, reason = "it is the same for all of them, and said above")]
+impl Manager {
+    /// A manager of these parts.
+    pub fn new(parts: ManagerParts) -> Self {
+        let ManagerParts { cache, writes, gateways, runtime, secrets, random, settings } = parts;
+        let claim_settings = ClaimSettings {
+            claim_timeout: settings.claim_timeout,
+            ready_timeout: settings.ready_timeout,
+            system_namespace: settings.system_namespace.clone(),
+            ..ClaimSettings::default()
+        };
+        let quota =
+            Quota::new(cache.clone(), writes.clone(), &settings.system_namespace, settings.quota_grace);
+        let core = Arc::new(Core {
+            cache: cache.clone(),
+            writes: writes.clone(),
+            gateways,
+            runtime,
+            quota,
+            secrets: Arc::clone(&secrets),
+            settings,
+            lookups: Lookups::default(),
+        });
+        let prepare = Arc::clone(&core);
+        let parts = ClaimParts { cache, writes, prepare, secrets, random, settings: claim_settings };
+        Self { core, claims: Claims::new(parts) }
+    }
+
+    /// How it behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.core.settings
+    }
+
+    /// What has become of the pushes to the gateways.
+    pub fn pushed(&self) -> Pushed {
+        self.core.gateways.pushed()
+    }
+
+    /// How many creates wait for a sandbox of a pool.
+    pub fn waiting(&self) -> usize {
+        self.claims.waiting()
+    }
+
+    /// Removes what crashes have left, from time to time, for ever.
+    pub async fn keep_swept(&self) {
+        self.claims.keep_swept(SWEEP).await;
+    }
+
+    /// Takes no more creates, and waits for those under way.
+    pub async fn drain(&self) {
+        self.claims.drain().await;
+    }
+
+    /// Gives the caller a sandbox.
+    pub async fn create(&self, caller: &Caller, new: NewSandbox) -> Result<Described, Error> {
+        let has_rules = new.network.as_ref().is_some_and(|network| !network.is_empty());
+        if has_rules && !self.core.settings.traffic_policies {
+            return Err(unsupported());
+        }
+        let sandbox = self.claims.create(caller, new).await?;
+        let sandbox = self.core.newest(&sandbox);
+        Ok(describe(&self.core.cache, &sandbox, self.core.now()))
+    }
+
+    /// Finds a running sandbox and lets it live at least so long from now, or resumes a paused one.
+    pub async fn connect(
+        &self,
+        caller: &Caller,
+        id: &str,
+        timeout: Option<Duration>,
+    ) -> Result<(Described, Connected), Error> {
+        self.core.connect(caller, id, timeout).await
+    }
+
+    /// Describes a sandbox.
+    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Described, Error> {
+        let sandbox = self.core.find_shown(caller, id).await?;
+        Ok(describe(&self.core.cache, &sandbox, self.core.now()))
+    }
+
+    /// One page of the caller's sandboxes.
+    pub fn list(&self, caller: &Caller, filter: &Filter) -> Result<Page<Described>, Error> {
+        crate::list::list(&self.core.cache, self.core.namespace_of(caller), caller, filter, self.core.now())
+    }
+
+    /// Deletes a sandbox.
+    pub async fn kill(&self, caller: &Caller, id: &str) -> Result<(), Error> {
+        self.core.kill(caller, id).await
+    }
+
+    /// Lets a running sandbox live so long from now, be it more or less than before.
+    pub async fn set_timeout(&self, caller: &Caller, id: &str, timeout: Duration) -> Result<(), Error> {
+        self.core.set_timeout(caller, id, timeout, Policy::Always).await
+    }
+
+    /// Lets a running sandbox live at least so long from now.
+    pub async fn refresh(&self, caller: &Caller, id: &str, timeout: Duration) -> Result<(), Error> {
+        self.core.set_timeout(caller, id, timeout, Policy::ExtendOnly).await
+    }
+
+    /// Pauses a sandbox, and keeps it so long; none is as it was made with. Already paused is a conflict.
+    pub async fn pause(&self, caller: &Caller, id: &str, reserve: Option<Duration>) -> Result<(), Error> {
+        self.core.pause(caller, id, reserve).await
+    }
+
+    /// Resumes a paused sandbox; none leaves a setting as it was. One that runs stays as it is.
+    pub async fn resume(
+        &self,
+        caller: &Caller,
+        id: &str,
+        timeout: Option<Duration>,
+        auto_pause: Option<bool>,
+    ) -> Result<Described, Error> {
+        self.core.resume(caller, id, Wish { timeout, auto_pause }).await
+    }
+
+    /// Changes where a sandbox may connect to.
+    pub async fn update_network(
+        &self,
+        caller: &Caller,
+        id: &str,
+        network: Network,
+        allow_internet_access: Option<bool>,
+    ) -> Result<(), Error> {
+        self.core.update_network(caller, id, &network, allow_internet_access).await
+    }
+
+    /// Makes a snapshot of a running sandbox.
+    pub async fn snapshot(&self, caller: &Caller, id: &str, new: NewSnapshot) -> Result<Snapshot, Error> {
+        self.core.snapshot(caller, id, new).await
+    }
+
+    /// One page of the caller's snapshots.
+    pub fn snapshots(
+        &self,
+        caller: &Caller,
+        sandbox: Option<&str>,
+        name: Option<&str>,
+        limit: usize,
+        next: Option<&str>,
+    ) -> Result<Page<Snapshot>, Error> {
+        self.core.snapshots(caller, sandbox, name, limit, next)
+    }
+
+    /// Deletes a snapshot.
+    pub async fn delete_snapshot(&self, caller: &Caller, id: &str) -> Result<(), Error> {
+        self.core.delete_snapshot(caller, id).await
+    }
+
+    /// Makes a snapshot of a sandbox, and so many sandboxes from it. Each of them may fail by itself. The
+    /// snapshot is kept for a day.
+    pub async fn fork(
+        &self,
+        caller: &Caller,
+        id: &str,
+        timeout: Option<Duration>,
+        count: usize,
+    ) -> Result<Vec<Result<Described, Error>>, Error> {
+        let source = self.get(caller, id).await?;
+        let kept = NewSnapshot { ttl: Some(FORK_KEPT.to_owned()), ..NewSnapshot::default() };
+        let snapshot = self.snapshot(caller, id, kept).await?;
+        let new = NewSandbox {
+            template: snapshot.id,
+            timeout,
+            auto_pause: source.auto_pause,
+            auto_resume: source.auto_resume,
+            metadata: source.metadata,
+            allow_internet_access: Some(source.allow_internet_access),
+            network: source.network,
+            ..NewSandbox::default()
+        };
+        let forks = (0..count).map(|_| self.create(caller, new.clone()));
+        Ok(join_all(forks).await)
+    }
+
+    /// The templates that the caller can use.
+    pub fn templates(&self, caller: &Caller) -> Vec<Template> {
+        let sets = self.core.cache.sets(self.core.namespace_of(caller));
+        sets.iter().map(|set| describe_template(&self.core.cache, set)).collect()
+    }
+
+    /// One template.
+    pub fn template(&self, caller: &Caller, name: &str) -> Result<Template, Error> {
+        let set = self.core.cache.set(self.core.namespace_of(caller), name);
+        let missing = || Error::new(ErrorKind::NotFound, format!("template {name} was not found"));
+        set.map(|set| describe_template(&self.core.cache, &set)).ok_or_else(missing)
+    }
+
+    /// What a sandbox used between these times. No record is kept: there is at most the present.
+    pub async fn metrics(
+        &self,
+        caller: &Caller,
+        id: &str,
+        start: Option<Timestamp>,
+        end: Option<Timestamp>,
+    ) -> Result<Vec<Metric>, Error> {
+        let sandbox = self.core.find_shown(caller, id).await?;
+        let now = self.core.now();
+        let is_asked_for = start.is_none_or(|start| start <= now) && end.is_none_or(|end| end >= now);
+        if wants_pause(&sandbox) || !is_asked_for {
+            return Ok(Vec::new());
+        }
+        Ok(self.core.runtime.metrics(&sandbox, now).await.into_iter().collect())
+    }
+
+    /// What a sandbox has logged. No record is kept: the list is empty.
+    pub async fn logs(&self, caller: &Caller, id: &str) -> Result<Vec<LogLine>, Error> {
+        self.core.find_shown(caller, id).await.map(|_| Vec::new())
+    }
+}

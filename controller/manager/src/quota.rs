@@ -1,0 +1,230 @@
+//! What a key may use at most.
+//!
+//! A key without limits costs nothing. A key with limits has a ledger, a ConfigMap in the system namespace
+//! with one [entry](ledger) for each of its sandboxes. An entry is written before the sandbox is, by a write
+//! that holds the version of the ledger that was read: of two replicas that would exceed a limit together,
+//! one reads again and refuses. So a limit is never exceeded, whoever dies in between. A resume is admitted
+//! like a create where a limit counts what runs.
+//!
+//! Where the ledger cannot be read or written, the request is refused.
+//!
+//! Entries of sandboxes that nobody has any more are dropped with the next write, once they are old enough
+//! that no replica can still be making the sandbox. A ledger has room for about ten thousand entries.
+
+mod ledger;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use sandgate_cache::predicates::wants_pause;
+use sandgate_cache::{Cache, ConfigMapFacts, Key, Seen, WriteError};
+use sandgate_objects::openkruise::names::ANNOTATION_LOCK;
+use sandgate_objects::openkruise::resources::Sandbox;
+use serde_json::{Value, json};
+
+use crate::describe::{Size, annotation, template_of};
+use crate::names::LABEL_KIND;
+use crate::{Caller, Error, ErrorKind, Scope, Writes};
+use ledger::{Entry, Exceeded, Ledger, Used};
+
+/// The value of the label that says what the ConfigMap is for.
+const KIND_QUOTA: &str = "quota";
+/// The key of the ledger in the ConfigMap.
+const DATA: &str = "ledger";
+/// How often a write is decided anew because somebody else was faster.
+const TRIES: usize = 16;
+
+/// How many sandboxes without an entry are looked at before a refusal: another replica may have killed them.
+const LOOKS: usize = 16;
+
+/// The quotas of all keys.
+pub(crate) struct Quota {
+    cache: Cache,
+    writes: Writes,
+    namespace: String,
+    grace: Duration,
+    /// One write at a time for each owner in this process: the others would only be in conflict.
+    turns: Mutex<BTreeMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Quota {
+    /// Quotas whose ledgers are in this namespace.
+    pub(crate) fn new(cache: Cache, writes: Writes, namespace: &str, grace: Duration) -> Self {
+        Self { cache, writes, namespace: namespace.to_owned(), grace, turns: Mutex::default() }
+    }
+
+    /// Admits a new sandbox of this size. A lock that was admitted before stays admitted.
+    pub(crate) async fn admit(&self, caller: &Caller, lock: &str, size: Size) -> Result<(), Error> {
+        if caller.quota.is_empty() {
+            return Ok(());
+        }
+        self.change(caller, |ledger, others, now| {
+            ledger.admit(lock, Entry::new(size, now), others, &caller.quota)
+        })
+        .await
+    }
+
+    /// Admits that a paused sandbox runs again.
+    pub(crate) async fn resumed(&self, caller: &Caller, lock: &str, size: Size) -> Result<(), Error> {
+        if !caller.quota.iter().any(|limit| limit.scope == Scope::Running) {
+            return Ok(());
+        }
+        self.change(caller, |ledger, others, now| {
+            ledger.resume(lock, Entry::new(size, now), others, &caller.quota)
+        })
+        .await
+    }
+
+    /// A sandbox is paused, and does not count as one that runs. If that cannot be written down, it counts
+    /// until the next write sees that it is paused.
+    pub(crate) async fn paused(&self, caller: &Caller, lock: &str) {
+        if caller.quota.iter().any(|limit| limit.scope == Scope::Running) {
+            let done = self.change(caller, |ledger, _, now| Ok(ledger.pause(lock, now))).await;
+            note(caller, done);
+        }
+    }
+
+    /// A sandbox is gone. If that cannot be written down, it counts until its entry is old.
+    pub(crate) async fn release(&self, caller: &Caller, lock: &str) {
+        if !caller.quota.is_empty() {
+            let done = self.change(caller, |ledger, _, _| Ok(ledger.release(lock))).await;
+            note(caller, done);
+        }
+    }
+
+    /// Changes the ledger of an owner. `decide` says whether it has changed anything; it may be called more
+    /// than once.
+    async fn change(
+        &self,
+        caller: &Caller,
+        mut decide: impl FnMut(&mut Ledger, &[Used], Timestamp) -> Result<bool, Exceeded>,
+    ) -> Result<(), Error> {
+        let turn = self.turn(&caller.owner);
+        let _turn = turn.lock().await;
+        let key = Key::new(&self.namespace, &format!("sandgate-quota-{}", caller.owner));
+        let mut seen = self.cache.get::<ConfigMapFacts>(&key);
+        let (mut is_live, mut has_looked) = (false, false);
+        for _ in 0..TRIES {
+            let mut ledger = match seen.as_deref().map(read).transpose() {
+                Ok(ledger) => ledger.unwrap_or_default(),
+                // Nobody knows what is used, so nothing is admitted.
+                Err(error) => return Err(unavailable(&error)),
+            };
+            let now = self.cache.clock().now();
+            let (others, keys) = self.look(caller, &mut ledger, now);
+            let is_changed = match decide(&mut ledger, &others, now) {
+                Ok(is_changed) => is_changed,
+                // What the cache says may be old: a refusal is decided on what is true now.
+                Err(_) if !is_live => {
+                    (seen, is_live) = (self.writes.read(&key).await.map_err(unread)?, true);
+                    continue;
+                }
+                Err(_) if !has_looked && !keys.is_empty() => {
+                    for key in keys.iter().take(LOOKS) {
+                        self.writes.read::<Sandbox>(key).await.map_err(unread)?;
+                    }
+                    has_looked = true;
+                    continue;
+                }
+                Err(exceeded) => return Err(Error::new(ErrorKind::QuotaExceeded, exceeded.to_string())),
+            };
+            if !is_changed {
+                return Ok(());
+            }
+            match self.write(&key, seen.as_deref(), &ledger).await {
+                Ok(()) => return Ok(()),
+                // The next look says what is there. What was written without an answer is in it.
+                Err(
+                    WriteError::Conflict(_)
+                    | WriteError::AlreadyExists(_)
+                    | WriteError::NotFound(_)
+                    | WriteError::Unanswered(_),
+                ) => {}
+                Err(error) => return Err(unread(error)),
+            }
+            (seen, is_live) = (self.writes.read(&key).await.map_err(unread)?, true);
+        }
+        Err(unavailable("it is changed all the time"))
+    }
+
+    /// Brings the ledger up to what the cache knows, and returns what is used without an entry.
+    fn look(&self, caller: &Caller, ledger: &mut Ledger, now: Timestamp) -> (Vec<Used>, Vec<Key>) {
+        let live = self.cache.live_of(&caller.owner);
+        let by_lock: BTreeMap<&str, &Arc<Seen<Sandbox>>> =
+            live.iter().map(|seen| (annotation(seen, ANNOTATION_LOCK), seen)).collect();
+        if self.cache.synced() {
+            let is_paused = |lock: &str| by_lock.get(lock).map(|seen| wants_pause(seen));
+            ledger.follow(is_paused, self.grace, now);
+        }
+        let unknown = live.iter().filter(|seen| !ledger.has(annotation(seen, ANNOTATION_LOCK)));
+        let used = |seen: &Arc<Seen<Sandbox>>| {
+            (Used { size: self.size_of(seen), runs: !wants_pause(seen) }, seen.key.clone())
+        };
+        unknown.map(used).unzip()
+    }
+
+    fn size_of(&self, sandbox: &Seen<Sandbox>) -> Size {
+        let (own, named) = (sandbox.spec.template.as_ref(), sandbox.spec.template_ref.as_ref());
+        Size::of(template_of(&self.cache, &sandbox.key.namespace, own, named))
+    }
+
+    async fn write(
+        &self,
+        key: &Key,
+        seen: Option<&Seen<ConfigMapFacts>>,
+        ledger: &Ledger,
+    ) -> Result<(), WriteError> {
+        let data = json!({DATA: ledger.to_text()});
+        let written = match seen {
+            Some(seen) => self.writes.patch(seen, json!({"data": data})).await,
+            None => self.writes.create::<ConfigMapFacts>(&self.namespace, &object(key, &data)).await,
+        };
+        written.map(drop)
+    }
+
+    fn turn(&self, owner: &Arc<str>) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.lock();
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(Arc::clone(owner)).or_default())
+    }
+}
+
+fn object(key: &Key, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": &*key.name, "namespace": &*key.namespace, "labels": {LABEL_KIND: KIND_QUOTA},
+        },
+        "data": data,
+    })
+}
+
+fn read(seen: &Seen<ConfigMapFacts>) -> Result<Ledger, String> {
+    let text = seen.data.get(DATA).map_or("{}", String::as_str);
+    Ledger::read(text).map_err(|error| format!("{} cannot be read: {error}", seen.key))
+}
+
+fn note(caller: &Caller, done: Result<(), Error>) {
+    if let Err(error) = done {
+        tracing::warn!(owner = &*caller.owner, "the quota's ledger was not changed: {error}");
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it maps errors")]
+fn unread(error: WriteError) -> Error {
+    unavailable(&error.to_string())
+}
+
+fn unavailable(why: &str) -> Error {
+    Error {
+        kind: ErrorKind::Unavailable,
+        message: format!("nobody can say whether the quota is used up: {why}"),
+        retry_after: Some(Duration::from_secs(1)),
+    }
+}

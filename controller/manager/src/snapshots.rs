@@ -1,0 +1,328 @@
+//! Snapshots: a Checkpoint object, and a SandboxTemplate of the same name to make sandboxes from it.
+//!
+//! The manager writes the objects; something else in the cluster executes them. Nothing does in OpenKruise's
+//! community build, nor in Sandgate: there a snapshot is refused, at once if the settings say so, or else
+//! when nobody has begun with it after a while. Whatever is not complete is removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sandgate_cache::predicates::wants_pause;
+use sandgate_cache::{Action, Check, Key, Seen, WaitError, WriteError};
+use sandgate_objects::openkruise::API_VERSION;
+use sandgate_objects::openkruise::names::{
+    ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_OWNER, ANNOTATION_RUNTIME_ACCESS_TOKEN, LABEL_CHECKPOINT_ID,
+    LABEL_SANDBOX_NAME,
+};
+use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxTemplate, SandboxTemplateSpec};
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::core::Core;
+use crate::describe::annotation;
+use crate::find::unread;
+use crate::list::{Place, page};
+use crate::{Caller, Error, ErrorKind, NewSnapshot, Page, Snapshot};
+
+/// The annotation with the ID of the sandbox.
+const ANNOTATION_SANDBOX_ID: &str = "agents.kruise.io/sandbox-id";
+/// The annotation with the name that the user gave.
+const ANNOTATION_NAME: &str = "sandgate.dev/snapshot-name";
+/// The prefix of annotations that travel from a sandbox to what is made from it.
+const SECURITY: &str = "security.agents.kruise.io/";
+/// The annotation with the volumes.
+const CSI: &str = "e2b.agents.kruise.io/csi-volume-config";
+/// How long a create that is not answered is tried.
+const PATIENCE: Duration = Duration::from_secs(15);
+const PAUSE: Duration = Duration::from_millis(100);
+
+type One = Arc<Seen<Checkpoint>>;
+
+impl Core {
+    /// Makes a snapshot of a running sandbox.
+    pub(crate) async fn snapshot(
+        &self,
+        caller: &Caller,
+        id: &str,
+        new: NewSnapshot,
+    ) -> Result<Snapshot, Error> {
+        let seen = self.seen_live(caller, id).await?;
+        if !self.settings.snapshots.executor {
+            return Err(unsupported());
+        }
+        if wants_pause(&seen) {
+            let message = format!("sandbox {id} is paused: a snapshot is made of one that runs");
+            return Err(Error::new(ErrorKind::Conflict, message));
+        }
+        let suffix = self.secrets.suffix()?;
+        let start = &seen.key.name[..seen.key.name.floor_char_boundary(63 - suffix.len() - 1)];
+        let key = Key::new(&seen.key.namespace, &format!("{}-{suffix}", start.trim_end_matches(['-', '.'])));
+        let checkpoint = self.create_named(&key, &checkpoint(&key, &seen, id, &new)).await?;
+        let made = async {
+            let template = template(&checkpoint, &self.contents(&seen)?)?;
+            self.create_named::<SandboxTemplate>(&key, &template).await?;
+            self.executed(&checkpoint, new.wait.unwrap_or(self.settings.snapshots.wait)).await
+        };
+        match made.await {
+            Ok(done) => {
+                self.label(&done).await;
+                describe(&done).ok_or_else(|| Error::new(ErrorKind::Internal, "the snapshot has no ID"))
+            }
+            Err(error) => {
+                if let Err(left) = self.remove(&checkpoint).await {
+                    tracing::warn!(checkpoint = %checkpoint.key, "a snapshot that failed is left: {left}");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// One page of the caller's snapshots that are complete.
+    pub(crate) fn snapshots(
+        &self,
+        caller: &Caller,
+        sandbox: Option<&str>,
+        name: Option<&str>,
+        limit: usize,
+        next: Option<&str>,
+    ) -> Result<Page<Snapshot>, Error> {
+        let owned = self.cache.checkpoints(self.namespace_of(caller), Some(&caller.owner));
+        let fits = |snapshot: &Snapshot| {
+            sandbox.is_none_or(|sandbox| snapshot.sandbox == sandbox)
+                && name.is_none_or(|name| snapshot.names.iter().any(|is| is == name))
+        };
+        let placed = owned.iter().filter_map(|seen| {
+            let snapshot = describe(seen).filter(fits)?;
+            Some((Place { at: snapshot.created, id: seen.key.to_string() }, snapshot))
+        });
+        page(placed.collect(), false, limit, next)
+    }
+
+    /// Deletes a snapshot.
+    pub(crate) async fn delete_snapshot(&self, caller: &Caller, id: &str) -> Result<(), Error> {
+        let namespace = self.namespace_of(caller);
+        let missing = || Error::new(ErrorKind::NotFound, format!("snapshot {id} was not found"));
+        let found = match self.cache.checkpoint(namespace, id) {
+            Some(found) => Some(found),
+            None => self.find_checkpoint(namespace, id).await?,
+        };
+        let Some(found) = found else {
+            if self.cache.set(namespace, id).is_some() {
+                let message = format!("template {id} is a SandboxSet: its operator deletes it");
+                return Err(Error::new(ErrorKind::Forbidden, message));
+            }
+            return Err(missing());
+        };
+        let is_owned = text(&found, ANNOTATION_OWNER) == &*caller.owner;
+        if !is_owned || found.metadata.deletion_timestamp.is_some() {
+            return Err(missing());
+        }
+        self.remove(&found).await
+    }
+
+    /// A snapshot that another replica has just made, by its label.
+    async fn find_checkpoint(&self, namespace: Option<&str>, id: &str) -> Result<Option<One>, Error> {
+        if !is_label_value(id) {
+            return Ok(None);
+        }
+        let selector = format!("{LABEL_CHECKPOINT_ID}={id}");
+        let mut found = self.writes.list::<Checkpoint>(namespace, &selector, 2).await.map_err(unread)?;
+        found.retain(|found| checkpoint_id(found) == Some(id));
+        Ok(found.into_iter().next())
+    }
+
+    /// Deletes a checkpoint and its template.
+    async fn remove(&self, checkpoint: &One) -> Result<(), Error> {
+        self.delete(checkpoint).await?;
+        let template = self.writes.read::<SandboxTemplate>(&checkpoint.key).await.map_err(unread)?;
+        let is_its = |template: &Arc<Seen<SandboxTemplate>>| {
+            let owners = template.metadata.owner_references.iter().flatten();
+            template.metadata.deletion_timestamp.is_none()
+                && owners.into_iter().any(|owner| owner.uid == *checkpoint.uid)
+        };
+        match template.filter(is_its) {
+            Some(template) => self.delete(&template).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until a checkpoint is complete.
+    async fn executed(&self, checkpoint: &One, wait: Duration) -> Result<One, Error> {
+        let until = Instant::now() + wait;
+        let (key, uid) = (&checkpoint.key, &checkpoint.uid);
+        let has_begun = |seen: &Seen<Checkpoint>| {
+            let status = seen.status.as_ref();
+            Check::holds(status.and_then(|status| status.phase.as_deref()).is_some_and(|is| !is.is_empty()))
+        };
+        let begun = self.cache.wait(key, uid, Action::Checkpoint, has_begun);
+        match begun.within(wait.min(self.settings.snapshots.start_wait)).await {
+            Ok(_) => {}
+            Err(WaitError::Timeout | WaitError::NotSatisfied) => return Err(unsupported()),
+            Err(error) => return Err(waited(error)),
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        self.cache.checkpoint_done(key, uid).within(left).await.map_err(waited)
+    }
+
+    /// Writes the ID as a label, by which another replica finds it. Without it they find it by their watch.
+    async fn label(&self, checkpoint: &One) {
+        let Some(id) = checkpoint_id(checkpoint).filter(|id| is_label_value(id)) else { return };
+        let patch = json!({"metadata": {"labels": {LABEL_CHECKPOINT_ID: id}}});
+        if let Err(error) = self.writes.patch(checkpoint, patch).await {
+            tracing::debug!(checkpoint = %checkpoint.key, "the snapshot has no label: {error}");
+        }
+    }
+
+    /// What a sandbox is made from.
+    fn contents(&self, sandbox: &Seen<Sandbox>) -> Result<SandboxTemplateSpec, Error> {
+        let spec = &sandbox.spec;
+        if let Some(named) = spec.template_ref.as_ref().filter(|_| spec.template.is_none()) {
+            let key = Key::new(&sandbox.key.namespace, &named.name);
+            let found = self.cache.get::<SandboxTemplate>(&key);
+            let missing = || Error::new(ErrorKind::Conflict, "the template of the sandbox is gone");
+            return found.map(|found| found.spec.clone()).ok_or_else(missing);
+        }
+        Ok(SandboxTemplateSpec {
+            template: spec.template.clone(),
+            volume_claim_templates: spec.volume_claim_templates.clone(),
+            persistent_contents: spec.persistent_contents.clone(),
+            runtimes: spec.runtimes.clone(),
+            pause_strategy: spec.pause_strategy.clone(),
+            auto_pause_policy: spec.auto_pause_policy.clone(),
+            probes: spec.probes.clone(),
+        })
+    }
+
+    /// Creates an object whose name nobody else has: if the name is taken, an earlier try has done it.
+    async fn create_named<T: sandgate_cache::Kept>(
+        &self,
+        key: &Key,
+        object: &Value,
+    ) -> Result<Arc<Seen<T>>, Error> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.writes.create::<T>(&key.namespace, object).await {
+                Ok(made) => return Ok(made),
+                Err(WriteError::AlreadyExists(why)) => {
+                    let read = self.writes.read::<T>(key).await.map_err(unread)?;
+                    return read.ok_or_else(|| WriteError::AlreadyExists(why).into());
+                }
+                Err(WriteError::Unanswered(_) | WriteError::PutOff(_)) if Instant::now() < until => {
+                    sleep(PAUSE).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn checkpoint(key: &Key, sandbox: &Seen<Sandbox>, id: &str, new: &NewSnapshot) -> Value {
+    let mut annotations = Map::new();
+    let all = sandbox.metadata.annotations.iter().flatten();
+    let travels = |key: &str| {
+        [ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_RUNTIME_ACCESS_TOKEN, ANNOTATION_OWNER, CSI]
+            .contains(&key)
+            || key.starts_with(SECURITY)
+    };
+    for (key, value) in all.filter(|(key, _)| travels(key)) {
+        annotations.insert(key.clone(), value.as_str().into());
+    }
+    annotations.insert(ANNOTATION_SANDBOX_ID.to_owned(), id.into());
+    if let Some(name) = &new.name {
+        annotations.insert(ANNOTATION_NAME.to_owned(), name.as_str().into());
+    }
+    let mut contents = new.contents.clone();
+    if contents.is_empty() {
+        contents.clone_from(&sandbox.spec.persistent_contents);
+    }
+    contents.retain(|kept| ["memory", "filesystem"].contains(&kept.as_str()));
+    let mut spec = json!({"podName": &*sandbox.key.name, "keepRunning": new.keep_running.unwrap_or(true)});
+    if !contents.is_empty() {
+        spec["persistentContents"] = contents.into();
+    }
+    if let Some(ttl) = &new.ttl {
+        spec["ttlAfterFinished"] = ttl.as_str().into();
+    }
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "Checkpoint",
+        "metadata": {
+            "name": &*key.name,
+            "namespace": &*key.namespace,
+            "labels": {
+                LABEL_SANDBOX_NAME: &*sandbox.key.name,
+                ANNOTATION_OWNER: annotation(sandbox, ANNOTATION_OWNER),
+            },
+            "annotations": annotations,
+        },
+        "spec": spec,
+    })
+}
+
+fn template(checkpoint: &Seen<Checkpoint>, contents: &SandboxTemplateSpec) -> Result<Value, Error> {
+    let unreadable = |error: serde_json::Error| Error::new(ErrorKind::Internal, error.to_string());
+    Ok(json!({
+        "apiVersion": API_VERSION,
+        "kind": "SandboxTemplate",
+        "metadata": {
+            "name": &*checkpoint.key.name,
+            "namespace": &*checkpoint.key.namespace,
+            "ownerReferences": [{
+                "apiVersion": API_VERSION, "kind": "Checkpoint", "name": &*checkpoint.key.name,
+                "uid": &*checkpoint.uid, "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": serde_json::to_value(contents).map_err(unreadable)?,
+    }))
+}
+
+/// A snapshot that is complete.
+fn describe(checkpoint: &Seen<Checkpoint>) -> Option<Snapshot> {
+    let is_deleting = checkpoint.metadata.deletion_timestamp.is_some();
+    let id = checkpoint_id(checkpoint).filter(|_| !is_deleting)?;
+    let name = text(checkpoint, ANNOTATION_NAME);
+    Some(Snapshot {
+        id: id.to_owned(),
+        names: Some(name.to_owned()).filter(|name| !name.is_empty()).into_iter().collect(),
+        sandbox: text(checkpoint, ANNOTATION_SANDBOX_ID).to_owned(),
+        created: checkpoint.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |at| at.0),
+    })
+}
+
+/// The ID of a checkpoint that is complete.
+fn checkpoint_id(checkpoint: &Checkpoint) -> Option<&str> {
+    let status = checkpoint.status.as_ref()?;
+    let is_done = status.phase.as_deref() == Some("Succeeded");
+    status.checkpoint_id.as_deref().filter(|id| is_done && !id.is_empty())
+}
+
+fn text<'a>(checkpoint: &'a Checkpoint, name: &str) -> &'a str {
+    let annotations = checkpoint.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(name)).map_or("", String::as_str)
+}
+
+fn is_label_value(text: &str) -> bool {
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    let is_inner = |c: char| is_end(c) || matches!(c, '-' | '_' | '.');
+    (1..=63).contains(&text.len())
+        && text.chars().all(is_inner)
+        && text.starts_with(is_end)
+        && text.ends_with(is_end)
+}
+
+fn unsupported() -> Error {
+    let message = "this cluster has nothing that executes Checkpoint objects, so there are no snapshots";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+fn waited(error: WaitError) -> Error {
+    match error {
+        WaitError::Timeout | WaitError::NotSatisfied => {
+            Error::new(ErrorKind::Timeout, "the snapshot was not complete in time, and was given up")
+        }
+        WaitError::Cancelled => Error::new(ErrorKind::Unavailable, "the manager is stopping"),
+        WaitError::Gone => Error::new(ErrorKind::Conflict, "somebody deleted the snapshot"),
+        other => Error::new(ErrorKind::Internal, other.to_string()),
+    }
+}
