@@ -9,6 +9,7 @@ use crate::terminal::{STYLES, lesson};
 
 mod check;
 mod explain;
+mod keys;
 mod push;
 mod routes;
 mod run;
@@ -16,6 +17,7 @@ mod tools;
 
 pub(crate) use check::Check;
 pub(crate) use explain::Explain;
+pub(crate) use keys::{Cluster, CreateKey, Keys, KeysCommand, ListKeys, RevokeKey, RotateKey};
 pub(crate) use push::Push;
 pub(crate) use routes::Routes;
 pub(crate) use run::Run;
@@ -39,7 +41,9 @@ Start here:
   sandgate check
       Whether a gateway could watch your cluster, and what is missing.
   sandgate validate gateway.yaml
-      Whether a config file is right, and where it is not.")
+      Whether a config file is right, and where it is not.
+  sandgate keys create --name me
+      A key for E2B's SDK and the manager of your cluster.")
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -52,6 +56,7 @@ pub(crate) enum Command {
     Explain(Explain),
     Routes(Routes),
     Push(Box<Push>),
+    Keys(Keys),
     Check(Check),
     Validate(Validate),
     Probe(Probe),

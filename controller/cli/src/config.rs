@@ -13,14 +13,16 @@ use serde_json::{Map, Value};
 use crate::failure::{Failure, usage};
 
 mod locate;
+mod manager;
 mod mistakes;
 #[cfg(test)]
 mod tests;
 mod tls;
 
+pub(crate) use manager::{HOST as MANAGER_HOST, Manager, ManagerTls, PATH as MANAGER_PATH};
 pub(crate) use tls::{Certificate, Tls, Version};
 
-const SECTIONS: &str = "`filter`, `gateway`, `cluster` or `tls`";
+const SECTIONS: &str = "`filter`, `gateway`, `cluster`, `tls` or `manager`";
 
 /// A checked config.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) cluster: Map<String, Value>,
     /// The `tls` section, if there is one. Nobody has looked at its files yet.
     pub(crate) tls: Option<Tls>,
+    /// The `manager` section, if there is one.
+    pub(crate) manager: Option<Manager>,
     /// The filter's config as the filter reads it.
     pub(crate) parsed: FilterConfig,
     /// The file, for mistakes that are found later.
@@ -70,6 +74,12 @@ impl Config {
         format!("{}:{line}:{column}: {key}", self.name)
     }
 
+    /// The base domains of hosts, in lower case and without the dot that may stand before them.
+    pub(crate) fn domains(&self) -> Vec<String> {
+        let given = self.filter["domains"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        given.map(|domain| domain.trim_start_matches('.').to_ascii_lowercase()).collect()
+    }
+
     fn parse(text: &str, base: Value) -> Result<Self, Mistake> {
         Self::check(text, Self::sections(text)?, base)
     }
@@ -101,10 +111,14 @@ impl Config {
             Value::Object(base) => base,
             _ => Map::new(),
         };
-        let (mut gateway, mut cluster, mut tls) = (Map::new(), Map::new(), None);
+        let (mut gateway, mut cluster, mut tls, mut manager) = (Map::new(), Map::new(), None, None);
         for (name, section) in sections {
             if name == "tls" {
                 tls = Some(Tls::parse(&section).map_err(in_section("tls"))?);
+                continue;
+            }
+            if name == "manager" {
+                manager = Some(Manager::parse(&section).map_err(in_section("manager"))?);
                 continue;
             }
             let into = match name.as_str() {
@@ -131,7 +145,16 @@ impl Config {
             settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
         }
         Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(in_section("gateway"))?;
-        Ok(Config { filter, gateway, cluster, tls, parsed, name: String::new(), text: text.to_owned() })
+        Ok(Config {
+            filter,
+            gateway,
+            cluster,
+            tls,
+            manager,
+            parsed,
+            name: String::new(),
+            text: text.to_owned(),
+        })
     }
 }
 

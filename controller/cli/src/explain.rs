@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::admin::Admin;
 use crate::args::Explain;
-use crate::config::Config;
+use crate::config::{Config, Manager};
 use crate::failure::{Failure, failed, usage};
 use crate::routes::{RouteView, one};
 use crate::run::shipped_filter_config;
@@ -33,7 +33,9 @@ use report::{Found, Report, Verdict};
 type Header = (String, Vec<u8>);
 
 pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
-    let config = Config::load(args.config.as_deref(), shipped_filter_config())?.parsed;
+    let config = Config::load(args.config.as_deref(), shipped_filter_config())?;
+    let to_manager = config.manager.is_some().then(|| config.domains());
+    let config = config.parsed;
     let headers = request::headers(&args.url, &args.method, &args.headers)?;
     // Read even where no sandbox is addressed: a wrong file is to be told, not to be passed over.
     let observed = args.routes.as_deref().map(read_routes).transpose()?;
@@ -50,6 +52,10 @@ pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
         _ => None,
     };
     let mut report = judge(&headers, &config, steps, table.as_ref());
+    if to_manager.is_some_and(|domains| Manager::takes(headers.as_slice(), &domains)) {
+        // Envoy has chosen its route before the filter would have looked at the request.
+        (report.verdict, report.address, report.table) = (Verdict::Manager, None, None);
+    }
     report.hint = hint(&args, &report, table.as_ref()).await?;
     let text = if args.json { report.to_json() } else { report.to_text() };
     print(&text);

@@ -1,9 +1,9 @@
 //! The `sandgate` command line.
 //!
 //! `run` starts a gateway. `explain`, `routes`, `check`, `validate` and `probe` answer questions about one.
-//! `push` sends routes to gateways. `envoy` installs the Envoy that a gateway needs. `completions` and `man`
-//! print what is made from the definitions in `args`. What happens to a request is decided by the gateway's
-//! own crates, never here.
+//! `push` sends routes to gateways. `keys` makes and ends the API keys of the manager. `envoy` installs the
+//! Envoy that a gateway needs. `completions` and `man` print what is made from the definitions in `args`.
+//! What happens to a request is decided by the gateway's own crates, never here.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod check;
 mod config;
 mod explain;
 mod failure;
+mod keys;
 mod pages;
 mod probe;
 mod push;
@@ -58,6 +59,7 @@ fn perform(command: Command) -> Result<ExitCode, Failure> {
             Command::Explain(explain) => explain::explain(explain).await,
             Command::Routes(routes) => routes::routes(routes).await,
             Command::Push(push) => push::push(&push).await,
+            Command::Keys(args) => keys::keys(args).await,
             Command::Check(args) => check::check(args).await,
             Command::Validate(args) => validate::validate(&args),
             Command::Probe(args) => probe::probe(&args).await,

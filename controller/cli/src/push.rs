@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, io, thread};
 
+use sandgate_follow::Access;
 use sandgate_peering::{
     Credentials, Delivery, MessageError, PeerAddress, Peers, PushSettings, Pusher, RouteMessage, Ticket,
 };
@@ -21,8 +22,6 @@ mod tests;
 
 /// Messages under way at a time.
 const UNDER_WAY: usize = 5000;
-/// The port where gateways listen.
-const PORT: u16 = 7789;
 
 pub(crate) async fn push(args: &Push) -> Result<ExitCode, Failure> {
     let peers = peers(args)?;
@@ -86,22 +85,11 @@ fn lines() -> mpsc::Receiver<io::Result<String>> {
 
 fn peers(args: &Push) -> Result<Peers, Failure> {
     if let Some(text) = &args.dns {
-        let (host, port) = host_and_port(text).ok_or_else(|| Failure::usage("--dns: expected HOST:PORT"))?;
-        return Ok(Peers::Dns { host: host.to_owned(), port: port.unwrap_or(PORT), secure: args.https });
+        return Peers::dns(text, args.https).map_err(|error| usage!("--dns: {error}"));
     }
     if let Some(text) = &args.service {
-        let parts =
-            text.split_once('/').and_then(|(namespace, rest)| Some((namespace, host_and_port(rest)?)));
-        let Some((namespace, (name, port))) = parts.filter(|(namespace, _)| is_label(namespace)) else {
-            return Err(Failure::usage("--service: expected NAMESPACE/NAME or NAMESPACE/NAME:PORT"));
-        };
-        return Ok(Peers::Service {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            port,
-            secure: args.https,
-            kubeconfig: args.kubeconfig.clone(),
-        });
+        let access = Access { kubeconfig: args.kubeconfig.clone(), context: None };
+        return Peers::service(text, args.https, access).map_err(|error| usage!("--service: {error}"));
     }
     let named = |peer: &PeerAddress| match &args.server_name {
         Some(name) => peer.clone().named(name),
@@ -110,22 +98,9 @@ fn peers(args: &Push) -> Result<Peers, Failure> {
     Ok(Peers::Static(args.peers.iter().map(named).collect()))
 }
 
-fn is_label(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
-}
-
-fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
-    let (host, port) = match text.split_once(':') {
-        Some((host, port)) => (host, Some(port.parse().ok().filter(|port| *port != 0)?)),
-        None => (text, None),
-    };
-    is_label(host).then_some((host, port))
-}
-
 fn credentials(args: &Push) -> Result<Credentials, Failure> {
-    let hmac = args.hmac_key.as_ref().map(|text| match text.split_once('=') {
-        Some((id, file)) if !id.is_empty() && !file.is_empty() => Ok((id.to_owned(), file.into())),
-        _ => Err(Failure::usage("--hmac-key: expected ID=FILE")),
+    let hmac = args.hmac_key.as_ref().map(|text| {
+        Credentials::named_key(text).ok_or_else(|| Failure::usage("--hmac-key: expected ID=FILE"))
     });
     Ok(Credentials {
         ca: args.ca.clone(),

@@ -22,6 +22,7 @@ mod error;
 mod exec;
 mod install;
 mod limits;
+mod manager;
 mod metrics;
 mod process;
 mod render;
@@ -34,10 +35,12 @@ mod waiting;
 
 pub(crate) use error::RunError;
 pub(crate) use exec::exec;
+pub(crate) use manager::check as check_manager;
 pub(crate) use render::shipped_filter_config;
 pub(crate) use tls::check as check_tls;
 
 use limits::Limits;
+use manager::Api;
 use process::{Drain, Epoch, Launch};
 use render::Render;
 use restart::Restarts;
@@ -64,6 +67,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
     for warning in tls::check(&config)? {
         note(&format!("warning: {warning}"));
     }
+    manager::check(&config)?;
     if args.print_config {
         let module = find_module(args.module.as_deref()).ok();
         let secrets = std::env::var_os(tls::SECRETS).map(PathBuf::from);
@@ -143,6 +147,7 @@ fn render(
     routes: Option<&Path>,
     secrets: Option<&Path>,
 ) -> Result<Value, RunError> {
+    let limits = Limits::here(args.concurrency, metrics::files(args.metrics_port));
     Render {
         address: args.address,
         port: args.port,
@@ -155,8 +160,14 @@ fn render(
         cluster: &config.cluster,
         access_log: args.access_log,
         hot_restart: args.hot_restart,
-        limits: Limits::here(args.concurrency, metrics::files(args.metrics_port)),
+        limits,
         tls: config.tls.as_ref().map(|tls| Door { tls, secrets }),
+        manager: config.manager.as_ref().map(|manager| Api {
+            manager,
+            domains: config.domains(),
+            // They are few beside those to sandboxes, and their files are of the same share.
+            connections: limits.connections.shared,
+        }),
     }
     .render()
 }

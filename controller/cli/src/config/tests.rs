@@ -25,8 +25,11 @@ fn sections_are_laid_over_the_shipped_config() {
 #[test]
 fn every_mistake_has_a_place_and_a_key() {
     for (text, expected) in [
-        ("[]", "1:1: expected a mapping with keys of `filter`, `gateway`, `cluster` or `tls`"),
-        ("filters: {}\n", "1:1: filters: unknown key, expected `filter`, `gateway`, `cluster` or `tls`"),
+        ("[]", "1:1: expected a mapping with keys of `filter`, `gateway`, `cluster`, `tls` or `manager`"),
+        (
+            "filters: {}\n",
+            "1:1: filters: unknown key, expected `filter`, `gateway`, `cluster`, `tls` or `manager`",
+        ),
         ("gateway: {}\nfilter: 5\n", "2:1: filter: expected a mapping"),
         ("filter:\n  enable-auth: maybe\n", "2:3: filter.enable-auth: "),
         (
@@ -47,6 +50,9 @@ fn every_mistake_has_a_place_and_a_key() {
             "tls:\n  certificates: [{ certificate: a, key: b }]\n  min-version: 1.1\n",
             "3:3: tls.min-version: ",
         ),
+        ("manager:\n", "1:1: manager: invalid type: null, expected an object"),
+        ("manager:\n  address: nowhere\n", "2:3: manager.address: expected a name or an address"),
+        ("manager:\n  address: m:1\n  tls: { ca: '' }\n", "3:10: manager.tls.ca: expected the path"),
         ("filter: {\n", "1:9: "),
         ("filter:\n\tenable-auth: true\n", "2:2: "),
     ] {

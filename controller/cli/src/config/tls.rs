@@ -133,7 +133,7 @@ impl Tls {
     }
 }
 
-fn file(key: &str, path: &str) -> Result<PathBuf, ConfigError> {
+pub(super) fn file(key: &str, path: &str) -> Result<PathBuf, ConfigError> {
     if path.is_empty() {
         return Err(ConfigError::new(key, "expected the path of a file, found an empty text"));
     }
@@ -141,7 +141,7 @@ fn file(key: &str, path: &str) -> Result<PathBuf, ConfigError> {
     std::path::absolute(path).map_err(|error| ConfigError::new(key, format!("{path}: {error}")))
 }
 
-fn is_domain(text: &str) -> bool {
+pub(super) fn is_domain(text: &str) -> bool {
     let is_label = |label: &str| {
         let inner = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         (1..=63).contains(&label.len()) && inner && !label.starts_with('-') && !label.ends_with('-')

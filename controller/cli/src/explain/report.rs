@@ -30,6 +30,8 @@ pub(super) enum Verdict {
         rewritten: bool,
     },
     Refused(Reply),
+    /// Is for the manager's API.
+    Manager,
     /// Addresses no sandbox and goes on untouched.
     Passed,
     /// Addresses a sandbox, and there was no table to ask.
@@ -62,7 +64,7 @@ impl Report {
 
     pub(super) fn exit_code(&self) -> u8 {
         match self.verdict {
-            Verdict::Forwarded { .. } | Verdict::NotAsked => 0,
+            Verdict::Forwarded { .. } | Verdict::Manager | Verdict::NotAsked => 0,
             Verdict::Refused(_) | Verdict::Passed => 1,
         }
     }
@@ -95,6 +97,7 @@ impl Report {
                 let why = body.get("message").and_then(Value::as_str).unwrap_or("a page that says so");
                 format!("{} {}: {why}", reply.status, reply.details)
             }
+            Verdict::Manager => "forwarded to the manager, as it is: it is for the API".to_owned(),
             Verdict::Passed => "passed on untouched, to whatever else the gateway routes".to_owned(),
             Verdict::NotAsked => "not known; ask a table with --routes FILE or --admin URL".to_owned(),
         };
@@ -138,6 +141,7 @@ impl Report {
                     "message": body.get("message"),
                 })
             }
+            Verdict::Manager => json!({ "outcome": "manager" }),
             Verdict::Passed => json!({ "outcome": "passed" }),
             Verdict::NotAsked => json!({ "outcome": "not-asked" }),
         };

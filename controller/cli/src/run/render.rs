@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use super::limits::Limits;
+use super::manager::Api;
 use super::tls::Door;
 use super::{RunError, metrics};
 
@@ -18,14 +19,14 @@ const GATEWAY: &str = include_str!("../../../../envoy/config/gateway.yaml");
 
 const ORIGINAL_DST: &str = include_str!("../../../../envoy/config/clusters-original-dst.yaml");
 
-const CLUSTERS: &str = "/static_resources/clusters";
+pub(super) const CLUSTERS: &str = "/static_resources/clusters";
 const CLUSTER: &str = "/cluster_type/typed_config";
 const THRESHOLDS: &str = "/circuit_breakers/thresholds/0";
 /// The cluster whose connections carry many requests at a time.
 const SHARED: &str = "sandbox-http2";
 /// Sandgate's network filter, before the connection manager.
 const SHARES: &str = "/static_resources/listeners/0/filter_chains/0/filters/0/typed_config";
-const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
+pub(super) const HCM: &str = "/static_resources/listeners/0/filter_chains/0/filters/1/typed_config";
 const FILTER: &str = "/http_filters/0/typed_config";
 const BOOTSTRAP: &str = "/bootstrap_extensions/0/typed_config";
 const CONNECTIONS: &str =
@@ -54,6 +55,7 @@ pub(super) struct Render<'a> {
     pub(super) hot_restart: bool,
     pub(super) limits: Limits,
     pub(super) tls: Option<Door<'a>>,
+    pub(super) manager: Option<Api<'a>>,
 }
 
 fn shipped() -> Value {
@@ -121,6 +123,9 @@ impl Render<'_> {
         metrics::add(&mut config, self.address, self.metrics_port, self.admin_port)?;
         if let Some(door) = &self.tls {
             door.put(&mut config)?;
+        }
+        if let Some(api) = &self.manager {
+            api.put(&mut config)?;
         }
         Ok(config)
     }

@@ -61,8 +61,7 @@ pub(crate) fn check(config: &Config) -> Result<Vec<String>, Failure> {
     if let Some(file) = &tls.client_ca {
         pem::authorities(file).map_err(|reason| usage!("{}: {reason}", config.place("tls.client-ca")))?;
     }
-    let domains = config.filter["domains"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    for domain in domains.map(|domain| domain.trim_start_matches('.').to_ascii_lowercase()) {
+    for domain in config.domains() {
         if !pairs.iter().any(|pair| pair.is_for(&format!("*.{domain}"))) {
             warnings.push(format!(
                 "{}: no certificate is for *.{domain}, the hosts of its sandboxes",

@@ -33,6 +33,7 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         hot_restart: false,
         limits: Limits { connections: Connections { clients: 77, sandboxes: 55, shared: 33 }, heap: 1 << 30 },
         tls: None,
+        manager: None,
     }
 }
 
