@@ -10,7 +10,7 @@ mod operation;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,6 +33,7 @@ pub struct Network(Arc<Mutex<Calls>>);
 struct Calls {
     last: u64,
     under_way: BTreeMap<u64, Call>,
+    dead: BTreeSet<u64>,
 }
 
 struct Call {
@@ -117,14 +118,27 @@ impl Network {
         }
     }
 
-    fn send(&self, caller: u64, operation: Operation) -> oneshot::Receiver<Result<Answer, io::Error>> {
+    /// The caller is dead. What it has sent is still under way; what a task of it that outlives it would
+    /// send, nobody gets.
+    pub fn bury(&self, caller: u64) {
+        self.0.lock().dead.insert(caller);
+    }
+
+    fn send(
+        &self,
+        caller: u64,
+        operation: Operation,
+    ) -> Option<oneshot::Receiver<Result<Answer, io::Error>>> {
         let (waiting, answer) = oneshot::channel();
         let mut calls = self.0.lock();
+        if calls.dead.contains(&caller) {
+            return None;
+        }
         calls.last += 1;
         let number = calls.last;
         let operation = Arc::new(operation);
         calls.under_way.insert(number, Call { caller, operation, answer: None, waiting });
-        answer
+        Some(answer)
     }
 }
 
@@ -157,7 +171,10 @@ impl tower::Service<Request<Body>> for Connection {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await.map_err(io::Error::other)?;
             let answer = match Operation::read(&parts, &body) {
-                Ok(operation) => network.send(caller, operation).await.map_err(io::Error::other)??,
+                Ok(operation) => match network.send(caller, operation) {
+                    Some(answer) => answer.await.map_err(io::Error::other)??,
+                    None => std::future::pending().await,
+                },
                 // No operation of the model: nothing can happen to it on the way.
                 Err(refusal) => refusal.into(),
             };

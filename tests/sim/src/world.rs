@@ -56,6 +56,13 @@ pub trait Process {
 
     /// It begins or ceases to lead.
     fn lead(&mut self, leads: bool);
+
+    /// One step of those parts of the cluster that run beside the program; says what was done. They are the
+    /// nodes, which run pods, unless the program stands on something else. Of a thousand steps `failures`
+    /// make things worse.
+    fn surroundings(model: &mut Model, random: &mut Random, failures: u64) -> Option<String> {
+        cluster::kubelet(model, random, failures).map(|done| format!("node: {done}"))
+    }
 }
 
 /// What happens while a list is read.
@@ -186,6 +193,27 @@ impl<P: Process> World<P> {
         self.weather = weather;
     }
 
+    /// How many copies there are.
+    pub fn copies(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The number of a copy: another one when it was started anew.
+    ///
+    /// # Panics
+    /// If there are not as many copies.
+    pub fn number(&self, slot: usize) -> u64 {
+        self.slots[slot]
+    }
+
+    /// A copy, for those who ask something of it.
+    ///
+    /// # Panics
+    /// If there are not as many copies.
+    pub fn process(&mut self, slot: usize) -> &mut P {
+        &mut self.running.get_mut(&self.slots[slot]).expect("every slot has a process").process
+    }
+
     /// How many processes were started, those that died included.
     pub fn started(&self) -> u64 {
         self.started
@@ -235,8 +263,8 @@ impl<P: Process> World<P> {
                 return Some(Step::Pass(Duration::from_millis(time)));
             }
             Choice::Kubelet => {
-                let done = cluster::kubelet(&mut self.model, &mut self.random, weather.failures);
-                self.say(done.map(|done| format!("node: {done}")))
+                let done = P::surroundings(&mut self.model, &mut self.random, weather.failures);
+                self.say(done)
             }
             Choice::Garbage => {
                 let done = cluster::garbage(&mut self.model, &mut self.random);
@@ -312,6 +340,7 @@ impl<P: Process> World<P> {
     pub fn crash(&mut self, slot: usize) {
         let number = self.slots[slot];
         let dead = self.running.remove(&number);
+        self.network.bury(number);
         self.tell(&format!("p{number} dies"));
         self.slots[slot] = self.start(dead.is_some_and(|dead| dead.leads));
     }

@@ -45,7 +45,7 @@ impl Operation {
         Ok(match self {
             Self::Get(place) => Answer::ok(200, model.get(place)?),
             Self::GetScale(place) => Answer::ok(200, &scale(place, model.get(place)?)),
-            Self::List(scope) => Answer::ok(200, &list(model, scope)),
+            Self::List(scope, limit) => Answer::ok(200, &list(model, scope, *limit)),
             Self::Watch(scope, since) => Answer { code: 200, body: watch(model, scope, *since)? },
             Self::Create(kind, namespace, object) => {
                 Answer::ok(201, &*model.create(kind, namespace, object.clone())?)
@@ -74,15 +74,21 @@ impl Operation {
     }
 }
 
-fn list(model: &Model, scope: &Scope) -> Value {
-    let items: Vec<&Value> = model
+fn list(model: &Model, scope: &Scope, limit: Option<usize>) -> Value {
+    let mut items: Vec<&Value> = model
         .all()
         .filter(|(place, object)| scope.holds(place, object))
         .map(|(_, object)| object.as_ref())
         .collect();
+    let mut metadata = json!({ "resourceVersion": model.revision().to_string() });
+    if let Some(limit) = limit.filter(|limit| *limit < items.len()) {
+        items.truncate(limit);
+        // There is more. Nothing here asks for it.
+        metadata["continue"] = json!("more");
+    }
     json!({
         "apiVersion": scope.kind.api_version(), "kind": format!("{}List", scope.kind.kind),
-        "metadata": { "resourceVersion": model.revision().to_string() }, "items": items,
+        "metadata": metadata, "items": items,
     })
 }
 

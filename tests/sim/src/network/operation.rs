@@ -14,8 +14,8 @@ pub enum Operation {
     Get(Place),
     /// Read an object's scale.
     GetScale(Place),
-    /// Read the objects of a kind.
-    List(Scope),
+    /// Read the objects of a kind, at most so many.
+    List(Scope, Option<usize>),
     /// Learn what happens to the objects of a kind, after a revision.
     Watch(Scope, Option<u64>),
     /// Make an object.
@@ -74,7 +74,7 @@ impl std::fmt::Display for Operation {
         match self {
             Self::Get(place) => write!(f, "get {place}"),
             Self::GetScale(place) => write!(f, "get scale of {place}"),
-            Self::List(scope) => write!(f, "list {}", scope.kind.plural),
+            Self::List(scope, _) => write!(f, "list {}", scope.kind.plural),
             Self::Watch(scope, _) => write!(f, "watch {}", scope.kind.plural),
             Self::Create(kind, namespace, object) => {
                 write!(f, "create {} {namespace}/{}", kind.plural, text(object, "/metadata/name"))
@@ -100,7 +100,7 @@ impl Operation {
             }
         };
         match self {
-            Self::Get(_) | Self::GetScale(_) | Self::List(_) | Self::Watch(..) => Guard::Read,
+            Self::Get(_) | Self::GetScale(_) | Self::List(..) | Self::Watch(..) => Guard::Read,
             Self::Create(_, _, object) if text(object, "/metadata/name").is_empty() => Guard::None,
             Self::Create(..) => Guard::Name,
             Self::Replace(_, _, object) => carried(object),
@@ -122,7 +122,7 @@ impl Operation {
     /// The object that it writes; `None` for reads.
     pub fn target(&self) -> Option<Place> {
         match self {
-            Self::Get(_) | Self::GetScale(_) | Self::List(_) | Self::Watch(..) => None,
+            Self::Get(_) | Self::GetScale(_) | Self::List(..) | Self::Watch(..) => None,
             Self::Create(kind, namespace, object) => {
                 Some(Place::new(kind, namespace, text(object, "/metadata/name")))
             }
@@ -170,7 +170,11 @@ impl Operation {
                     let since = query("resourceVersion").and_then(|text| text.parse().ok());
                     return Ok(Self::Watch(scope, since));
                 }
-                Ok(Self::List(scope))
+                if query("continue").is_some() {
+                    return Err(Refusal::bad("the further pages of a list are not modelled"));
+                }
+                let limit = query("limit").and_then(|text| text.parse().ok()).filter(|limit| *limit > 0);
+                Ok(Self::List(scope, limit))
             }
             (&Method::POST, []) => {
                 let namespace = namespace.ok_or_else(|| Refusal::of_server(405))?;

@@ -60,6 +60,9 @@ fn kubes_client_creates_reads_lists_patches_and_deletes() {
         let list = list.await.expect("a list");
         assert_eq!(list.items.len(), 2);
         assert_eq!(list.metadata.resource_version, Some(model.revision().to_string()));
+        let page = serve(&network, &mut model, async { api.list(&ListParams::default().limit(1)).await });
+        let page = page.await.expect("a page");
+        assert_eq!((page.items.len(), page.metadata.continue_.is_some()), (1, true));
 
         let twice =
             serve(&network, &mut model, async { api.create(&PostParams::default(), &config("b")).await });
@@ -183,5 +186,25 @@ fn the_network_sees_what_a_write_carries() {
         ];
         assert_eq!(guards, expected);
         assert_eq!(network.under_way()[4].operation.target(), Some(Place::new(&PODS, "ns", "a")));
+    });
+}
+
+#[test]
+fn nobody_gets_what_a_dead_caller_would_send() {
+    run(async {
+        let (network, mut model) = (Network::default(), model());
+        let api: Api<ConfigMap> = Api::namespaced(network.client(1), "ns");
+        let (posts, named) = (PostParams::default(), config("a"));
+        let mut call = std::pin::pin!(api.create(&posts, &named));
+        network.bury(1);
+        tokio::select! {
+            biased;
+            _ = &mut call => unreachable!("nobody answers"),
+            () = settle() => {}
+        }
+        assert!(network.under_way().is_empty());
+        // What others send arrives as ever.
+        let api: Api<ConfigMap> = Api::namespaced(network.client(2), "ns");
+        serve(&network, &mut model, api.create(&posts, &named)).await.expect("created");
     });
 }

@@ -12,6 +12,9 @@ const SOON: Duration = Duration::from_secs(600);
 /// Longer than a task waits for anything but an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How much of it passes at a time.
+const STEP: Duration = Duration::from_secs(1);
+
 impl<P: Process> World<P> {
     /// Lets the first copy lead alone and everything go well, until nothing is left to do, or for `limit`
     /// steps. Returns whether nothing is left. `see` is called for each step.
@@ -68,8 +71,8 @@ impl<P: Process> World<P> {
                 2 => self.work_all(),
                 3 => self.watch_all(),
                 4 => {
-                    let done = super::cluster::kubelet(&mut self.model, &mut self.random, 0);
-                    self.say(done.map(|done| format!("node: {done}")))
+                    let done = P::surroundings(&mut self.model, &mut self.random, 0);
+                    self.say(done)
                 }
                 _ => {
                     let done = super::cluster::garbage(&mut self.model, &mut self.random);
@@ -84,13 +87,18 @@ impl<P: Process> World<P> {
         happened
     }
 
-    /// Tasks that wait for a time of their own, such as the end of a request that gets no answer.
+    /// Tasks that wait for a time of their own, such as the end of a request that gets no answer. Time passes
+    /// in small steps, so that what they send then is not kept waiting.
     async fn is_waiting(&mut self) -> bool {
-        let before = self.trace.lines().len();
-        self.pass(PATIENCE).await;
-        self.settle().await;
-        // One line is that of the time that passed.
-        self.trace.lines().len() > before + 1 || !self.network.under_way().is_empty()
+        let (before, began) = (self.trace.lines().len(), Instant::now());
+        while began.elapsed() < PATIENCE {
+            tokio::time::sleep(STEP).await;
+            self.settle().await;
+            if self.trace.lines().len() > before || !self.network.under_way().is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     fn work_all(&mut self) -> Option<Happened> {

@@ -1,0 +1,131 @@
+//! One run, from its seed.
+
+use std::time::Duration;
+
+use sandgate_sim::{Happened, Random, Trace, Weather, World};
+
+use crate::goals;
+use crate::laws::{Broken, Laws};
+use crate::process::Manager;
+use crate::surroundings;
+use crate::users::Users;
+
+/// How many steps a run may need to come to rest.
+pub(crate) const LIMIT: u64 = 20_000;
+
+/// How often a run comes to rest, half a minute each time, until each manager has swept twice.
+const SWEEPS: u32 = 45;
+
+/// What a run is made of, beside its seed.
+pub(crate) struct Setting {
+    pub(crate) weather: Weather,
+    pub(crate) managers: usize,
+    /// How often of a thousand steps a user does something.
+    pub(crate) busy: u64,
+    /// How often of a thousand answers the user does not get one.
+    pub(crate) deaf: u64,
+}
+
+impl Setting {
+    /// The setting of a seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x3a7a_6e12);
+        let managers = 1 + random.below(3);
+        let weather = Weather { lead: 0, garbage: 0, ..Weather::of(&mut random) };
+        let deaf = if random.chance(500) { 0 } else { random.next() % 300 };
+        Self { weather, managers, busy: 60 + random.next() % 200, deaf }
+    }
+}
+
+/// How a run went.
+pub(crate) struct Run {
+    pub(crate) trace: Trace,
+    pub(crate) outcome: Result<(), Broken>,
+}
+
+/// The number in this variable, if it is set.
+pub(crate) fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
+}
+
+/// One thread, and a clock that stands still while any task can run.
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().expect("a runtime")
+}
+
+/// Runs a seed.
+pub(crate) fn simulate(seed: u64, steps: u64, setting: &Setting) -> Run {
+    runtime().block_on(async {
+        let mut world: World<Manager> = World::new(seed, setting.managers, setting.weather);
+        let outcome = live(&mut world, steps, setting).await;
+        Run { trace: world.trace, outcome }
+    })
+}
+
+async fn live(world: &mut World<Manager>, steps: u64, setting: &Setting) -> Result<(), Broken> {
+    let mut users = Users::new(setting.deaf);
+    let mut laws = Laws::default();
+    let pool = 1 + world.random.below(4);
+    surroundings::make_set(&mut world.model, "base", pool);
+    surroundings::make_set(&mut world.model, "rare", 0);
+    if world.random.chance(500) {
+        rest(world, &mut users, &mut laws).await?;
+        world.set_weather(setting.weather);
+    }
+    for _ in 0..steps {
+        if world.random.chance(setting.busy) {
+            users.step(world);
+        }
+        let happened = world.step().await;
+        check(world, &mut users, &mut laws, &happened)?;
+    }
+    users.rest();
+    rest(world, &mut users, &mut laws).await?;
+    goals::check(world, &users)?;
+    // Everything that ends by itself has ended, and what nobody needs is swept.
+    world.tell("a day passes");
+    tokio::time::sleep(Duration::from_secs(26 * 3600)).await;
+    for _ in 0..SWEEPS {
+        rest(world, &mut users, &mut laws).await?;
+    }
+    goals::check_late(&world.model)?;
+    // What is gone is not counted any more.
+    let orders = users.order_what_fits(world);
+    rest(world, &mut users, &mut laws).await?;
+    match orders.into_iter().find(|order| users.orders[*order].accepted.is_none()) {
+        Some(order) => Err(Broken(format!("order {order} would fit into the quota and was refused"))),
+        None => Ok(()),
+    }
+}
+
+/// Nothing goes wrong, until everything is as it should be.
+pub(crate) async fn rest(
+    world: &mut World<Manager>,
+    users: &mut Users,
+    laws: &mut Laws,
+) -> Result<(), Broken> {
+    if !world.come_to_rest(LIMIT, |world, happened| check(world, users, laws, happened)).await? {
+        return Err(Broken(format!("still busy after {LIMIT} steps without a fault")));
+    }
+    check(world, users, laws, &Happened::Other)
+}
+
+/// Checks what a step has done.
+pub(crate) fn check(
+    world: &mut World<Manager>,
+    users: &mut Users,
+    laws: &mut Laws,
+    happened: &Happened,
+) -> Result<(), Broken> {
+    if let Some(line) = world.trace.lines().last().filter(|line| line.contains("PANIC")) {
+        return Err(Broken(line.clone()));
+    }
+    if let Happened::Committed(request) = happened {
+        laws.check_request(request, world, users)?;
+    }
+    laws.check(world, users)?;
+    users.hear(world, laws)
+}
