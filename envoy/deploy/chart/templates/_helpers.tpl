@@ -70,6 +70,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- fail "operator.lease: renewDeadlineSeconds has to be less than durationSeconds, and retryPeriodSeconds at most half of renewDeadlineSeconds" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.manager.address .Values.manager.enabled -}}
+{{- fail "manager.address is for a manager that is elsewhere, and manager.enabled for one of this release: leave one of the two out" -}}
+{{- end -}}
 {{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
 {{- end -}}
@@ -82,6 +85,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $gateway := merge (dict "kubernetes" $kubernetes) .Values.gateway -}}
 {{- if .Values.push.enabled }}{{ $_ := set $gateway "refresh" (include "sandgate.refresh" . | fromYaml) }}{{ end -}}
 {{- $config := dict "gateway" $gateway -}}
+{{- if or .Values.manager.enabled .Values.manager.address }}{{ $_ := set $config "manager" (include "sandgate.manager" . | fromYaml) }}{{ end -}}
 {{- with .Values.filter }}{{ $_ := set $config "filter" . }}{{ end -}}
 {{- with .Values.cluster }}{{ $_ := set $config "cluster" . }}{{ end -}}
 {{- if .Values.tls.certificates -}}
@@ -140,6 +144,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
           name: {{ .secret }}
           items:
             - { key: {{ default "ca.crt" .key }}, path: client-ca/ca.crt }
+      {{- end }}
+      {{- with .Values.manager.tls.secret }}
+      - secret:
+          name: {{ . }}
+          items:
+            - { key: ca.crt, path: manager/ca.crt }
       {{- end }}
       {{- if .Values.push.enabled }}
       {{- range .Values.push.keys }}
@@ -228,6 +238,60 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
     {{- range .Values.networkPolicy.apiServer.ports }}
     - { protocol: TCP, port: {{ . }} }
     {{- end }}
+{{- end }}
+
+{{- define "sandgate.managerName" -}}
+{{ include "sandgate.fullname" . }}-manager
+{{- end }}
+
+{{/* Another application than the gateway and the operator, for the same reason. */}}
+{{- define "sandgate.managerSelector" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}-manager
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sandgate.managerLabels" -}}
+{{ include "sandgate.managerSelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sandgate.managerAccount" -}}
+{{- default (include "sandgate.managerName" .) .Values.manager.serviceAccount.name -}}
+{{- end }}
+
+{{- define "sandgate.managerSubjects" -}}
+- kind: ServiceAccount
+  name: {{ include "sandgate.managerAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{- define "sandgate.managerPort" -}}
+{{- ternary 443 80 (not (empty .Values.manager.tls.secret)) -}}
+{{- end }}
+
+{{/* The section `manager` of the gateway's config: the manager of this release, or the one at manager.address. */}}
+{{- define "sandgate.manager" -}}
+{{- $own := printf "%s.%s.svc:%s" (include "sandgate.managerName" .) .Release.Namespace (include "sandgate.managerPort" .) -}}
+address: {{ default $own .Values.manager.address | quote }}
+{{- if .Values.manager.tls.secret }}
+tls:
+  ca: /etc/sandgate/manager/ca.crt
+{{- end }}
+{{- end }}
+
+{{/* Where sandboxes are, as peers of a rule of egress. */}}
+{{- define "sandgate.toSandboxes" -}}
+{{- if .Values.networkPolicy.sandboxes }}
+{{- toYaml .Values.networkPolicy.sandboxes }}
+{{- else if index .Values.gateway "pod-ranges" }}
+{{- range index .Values.gateway "pod-ranges" }}
+- ipBlock: { cidr: {{ . | quote }} }
+{{- end }}
+{{- else -}}
+- namespaceSelector: {}
+{{- end }}
 {{- end }}
 
 {{- define "sandgate.operatorSubjects" -}}
