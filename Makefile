@@ -31,20 +31,22 @@ run: ## Start the gateway with two demo sandboxes (ARGS="--routes FILE" for your
 	@exec env -u SANDGATE_MODULE $(BUILT)/local/sandgate run $(or $(ARGS),--demo)
 
 # One after the other, so that the progress of each is seen and Ctrl-C ends it. What is printed for a shell is the demo's alone.
-demo: ## A cluster with our operator, a gateway and sandboxes on this machine, until Ctrl-C (ARGS=--help says more)
+demo: ## A cluster with our operator, our manager, a gateway and sandboxes on this machine, until Ctrl-C (ARGS=--help says more)
 	@mkdir -p $(SANDGATE_CACHE)
 	@tests/cluster/build >/dev/null
-	@cargo build --profile local --locked $(addprefix -p ,sandgate sandgate-filter sandgate-operator sandgate-tests) \
-	  --lib $(addprefix --bin ,sandgate sandgate-operator demo) >&2
+	@cargo build --profile local --locked $(addprefix -p ,sandgate sandgate-filter sandgate-operator sandgate-manager sandgate-tests) \
+	  --lib $(addprefix --bin ,sandgate sandgate-operator sandgate-manager demo) >&2
 	@cluster="$$(tests/cluster/build)"; envoy="$$($(BUILT)/local/sandgate envoy)"; \
 	exec env SANDGATE_CLUSTER="$$cluster" SANDGATE_ENVOY="$$envoy" SANDGATE_BIN=$(BUILT)/local/sandgate \
-	  SANDGATE_OPERATOR=$(BUILT)/local/sandgate-operator SANDGATE_MODULE=$(BUILT)/local/libsandgate.so \
+	  SANDGATE_OPERATOR=$(BUILT)/local/sandgate-operator SANDGATE_MANAGER=$(BUILT)/local/sandgate-manager \
+	  SANDGATE_MODULE=$(BUILT)/local/libsandgate.so \
 	  $(BUILT)/local/demo $(ARGS)
 
-build: module ## The module, the command and the operator, as shipped, side by side
+build: module ## The module, the command, the operator and the manager, as shipped, side by side
 	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
 	@install -D $(BUILT)/module/sandgate-operator $(BUILT)/release/sandgate-operator
-	@echo "built $(BUILT)/release/sandgate, with libsandgate.so and sandgate-operator beside it"
+	@install -D $(BUILT)/module/sandgate-manager $(BUILT)/release/sandgate-manager
+	@echo "built $(BUILT)/release/sandgate, with libsandgate.so, sandgate-operator and sandgate-manager beside it"
 
 man: build ## Man pages and shell completions, beside the command
 	@$(BUILT)/release/sandgate man --out $(BUILT)/release/man/man1
@@ -98,8 +100,9 @@ churn: export SANDGATE_CHURN = full
 # The scenarios run the module as shipped; the command is the one that cargo test builds anyway.
 test scenarios churn test-image: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 test scenarios churn test-image: export SANDGATE_OPERATOR = $(BUILT)/debug/sandgate-operator
+test scenarios churn test-image: export SANDGATE_MANAGER = $(BUILT)/debug/sandgate-manager
 define with-envoy
-cargo build --locked -p sandgate -p sandgate-operator
+cargo build --locked -p sandgate -p sandgate-operator -p sandgate-manager
 cluster="$$(tests/cluster/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
 SANDGATE_CLUSTER="$$cluster" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
 endef
@@ -148,17 +151,21 @@ $(MDBOOK)/bin/mdbook:
 crds: ## Write the definitions of OpenKruise's kinds anew from their types: envoy/deploy/crds
 	SANDGATE_BLESS=1 cargo test --locked -p sandgate-objects --test definitions
 
-docs-reference: ## Write the configuration reference anew from the JSON schemas
+docs-reference: ## Write the references anew: the configuration's from the JSON schemas, the API's from the manager
 	SANDGATE_BLESS=1 cargo test --locked --workspace --test scenarios -- the_configuration_reference_is
+	SANDGATE_BLESS=1 cargo test --locked -p sandgate-manager --lib -- api::tests::documented
 
 # The module with a header that makes it panic: for some scenarios, never shipped, so without optimisation, as the tests are.
 failpoints:
 	cargo build --locked -p sandgate-filter --features failpoints
 	@install -D $(BUILT)/debug/libsandgate.so $(SANDGATE_MODULE_FAILPOINTS)
 
-deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, curl, a browser, network namespaces. Go: see tests/cluster/build.
-	@.ci/deps c++:g++ pip3:python3-pip curl:curl chromium:chromium ip:iproute2 systemd-analyze:systemd
+deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Envoy and E2B's SDK, Node for its JavaScript one, curl, a browser, network namespaces. Go: see tests/cluster/build.
+	@.ci/deps c++:g++ pip3:python3-pip node:nodejs npm:npm curl:curl chromium:chromium ip:iproute2 systemd-analyze:systemd
 	@tests/e2b/install >/dev/null
+	@tests/e2b/install 2.8.1 >/dev/null
+	@tests/e2b/js/install >/dev/null
+	@tests/schemathesis/install >/dev/null
 
 bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
 	$(BENCH) run --out benches/results/gateway $(ARGS)
@@ -187,6 +194,16 @@ bench-operator: ## What the operator costs on a cluster of hollow pods, for the 
 	    | tee benches/results/operator/$$bench.txt; \
 	done
 
+bench-manager: module ## What the manager costs: claims, memory, reads, waits, and the first routed request, for the record: half an hour (ARGS=--quick for a look)
+	cargo build --release --locked -p sandgate -p sandgate-manager -p sandgate-benches --bin sandgate --bin sandgate-manager --bin manager
+	mkdir -p benches/results/manager
+	for bench in reads waits claim route memory; do \
+	  SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_ENVOY="$$($(BUILT)/release/sandgate envoy)" \
+	    SANDGATE_BIN=$(BUILT)/release/sandgate SANDGATE_MANAGER=$(BUILT)/release/sandgate-manager \
+	    $(BUILT)/release/manager $$bench --out benches/results/manager/$$bench.tsv $(ARGS) \
+	    | tee benches/results/manager/$$bench.txt; \
+	done
+
 bench-build: module
 	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip
 	cargo build --profile module --locked -p envoy-proxy-dynamic-modules-rust-sdk --example noop
@@ -207,5 +224,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-manager bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

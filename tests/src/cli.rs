@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -46,8 +47,13 @@ impl Cli {
 
     /// Runs any command until it ends.
     pub async fn finish(command: Command) -> Self {
+        Self::finish_within(DEADLINE, command).await
+    }
+
+    /// The same with a deadline of the caller's own.
+    pub async fn finish_within(deadline: Duration, command: Command) -> Self {
         let running = tokio::process::Command::from(command).kill_on_drop(true).output();
-        let output = timeout(DEADLINE, running).await.expect("the command ends within the deadline");
+        let output = timeout(deadline, running).await.expect("the command ends within the deadline");
         let output = output.expect("run the command");
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self {

@@ -5,6 +5,7 @@ mod raw;
 mod websocket;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -182,6 +183,17 @@ impl Client {
     /// # Panics
     /// When no answer comes within the deadline.
     pub async fn send(&mut self, request: Request) -> Result<Reply, hyper::Error> {
+        self.send_within(DEADLINE, request).await
+    }
+
+    /// The same with a deadline of the caller's own.
+    ///
+    /// # Errors
+    /// When the connection breaks before the answer is complete.
+    ///
+    /// # Panics
+    /// When no answer comes within the deadline.
+    pub async fn send_within(&mut self, deadline: Duration, request: Request) -> Result<Reply, hyper::Error> {
         let whole = async {
             let (tag, response) = self.open(request).await?;
             let (head, body) = response.into_parts();
@@ -195,7 +207,7 @@ impl Client {
                 tag,
             })
         };
-        timeout(DEADLINE, whole).await.expect("an answer within the deadline")
+        timeout(deadline, whole).await.expect("an answer within the deadline")
     }
 
     /// Sends a request and returns as soon as the headers of the answer are there, with the tag of the

@@ -1,5 +1,5 @@
 //! A whole cluster for the scenarios: API server, controllers and scheduler, nodes that run pods as
-//! processes, and our own operator, each a process of its own that can be killed and come back.
+//! processes, and our own operator and manager, each a process of its own that can be killed and come back.
 //!
 //! ```no_run
 //! # async fn scenario() {
@@ -25,6 +25,7 @@
 
 mod daemon;
 mod draft;
+mod manager;
 mod node;
 mod objects;
 mod operator;
@@ -36,6 +37,7 @@ use std::time::Duration;
 
 pub use daemon::Daemon;
 pub use draft::{pod_template, sandbox, sandbox_set};
+pub use manager::{Manager, ManagerBuilder, SYSTEM_NAMESPACE, api_request, new_sandbox};
 pub use node::{Node, NodeBuilder};
 pub use objects::{Objects, Resource};
 pub use operator::{Operator, OperatorBuilder};
@@ -186,6 +188,27 @@ impl Cluster {
     /// Describes an operator.
     pub fn operator(&self) -> OperatorBuilder {
         OperatorBuilder::of(self)
+    }
+
+    /// Describes a manager.
+    pub fn manager(&self) -> ManagerBuilder {
+        ManagerBuilder::of(self)
+    }
+
+    /// Makes an API key of the managers, as an administrator does (`sandgate keys create`), and gives its
+    /// text.
+    pub async fn api_key(&self, name: &str) -> String {
+        manager::create_key(self, name, &[]).await
+    }
+
+    /// The same with more flags.
+    pub async fn api_key_with(&self, name: &str, flags: &[&str]) -> String {
+        manager::create_key(self, name, flags).await
+    }
+
+    /// Takes an API key back (`sandgate keys revoke`).
+    pub async fn revoke_key(&self, name: &str) {
+        manager::revoke_key(self, name).await;
     }
 
     /// Runs kubectl, of the cluster's version, with all rights, until it ends.

@@ -1,20 +1,21 @@
-//! `make demo`: a cluster, a node, our operator and a gateway on this machine, with sandboxes to try.
+//! `make demo`: a cluster, a node, our operator, our manager and a gateway on this machine, with sandboxes to
+//! try.
 //!
 //! [`Demo::start`] says on the way what it does. [`Demo::text`] is what the user gets: lines to copy, and
 //! `export` lines for a shell. Everything runs in processes of its own, outside the terminal's process group,
-//! and ends when the [`Demo`] is dropped, whatever it was at: first the gateway, then the operator, the node
-//! with its pods' processes, the control plane, and the folder with all their files.
+//! and ends when the [`Demo`] is dropped, whatever it was at: first the manager and the gateway, then the
+//! operator, the node with its pods' processes, the control plane, and the folder with all their files.
 
 mod gateway;
 mod text;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use gateway::Gateway;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Node, Operator, Resource, pod_template, sandbox, sandbox_set};
+use crate::cluster::{Cluster, Manager, Node, Operator, Resource, pod_template, sandbox, sandbox_set};
 use crate::{Client, Request, eventually};
 
 /// The namespace of the demo's sandboxes.
@@ -38,6 +39,8 @@ pub struct Options {
     pub port: u16,
     /// The port of the gateway's admin pages; 0 for a free one.
     pub admin_port: u16,
+    /// The port of the manager's API; 0 for a free one.
+    pub api_port: u16,
     /// How many sandboxes the set keeps warm.
     pub warm: u32,
     /// How many nodes there are.
@@ -47,7 +50,9 @@ pub struct Options {
 /// A running demo. Dropping it ends it and leaves nothing.
 pub struct Demo {
     // In the order in which they end.
+    manager: Manager,
     gateway: Gateway,
+    key: String,
     operator: Operator,
     nodes: Vec<Node>,
     cluster: Cluster,
@@ -59,14 +64,25 @@ impl Demo {
     pub async fn start(options: Options, told: impl Fn(&str)) -> Self {
         told("the control plane: etcd, API server, controllers, scheduler");
         let cluster = Cluster::builder().start().await;
-        told("a node that runs pods as processes, the operator, the gateway");
+        told("a node that runs pods as processes, the operator, the gateway, the manager");
         let nodes = async {
             let starts = (1..=options.nodes).map(|number| cluster.node(&format!("node-{number}")).start());
             futures_util::future::join_all(starts).await
         };
         let gateway = Gateway::start(&cluster, options.port, options.admin_port);
-        let (nodes, operator, gateway) = tokio::join!(nodes, cluster.operator().start(), gateway);
-        let demo = Self { gateway, operator, nodes, cluster };
+        let served = async {
+            let gateway = gateway.await;
+            let manager = cluster.manager().gateway_at(gateway.pushed_to().await);
+            let manager = match options.api_port {
+                0 => manager,
+                port => manager.listen((Ipv4Addr::LOCALHOST, port).into()),
+            };
+            (manager.start().await, gateway)
+        };
+        let key = cluster.api_key("demo");
+        let (nodes, operator, key, (manager, gateway)) =
+            tokio::join!(nodes, cluster.operator().start(), key, served);
+        let demo = Self { manager, gateway, key, operator, nodes, cluster };
         told(&format!("the set {SET} with {} warm sandboxes, and the sandbox {SANDBOX}", options.warm));
         demo.make_sandboxes(options.warm).await;
         told("the first request through the gateway");
@@ -107,6 +123,11 @@ impl Demo {
         self.gateway.address()
     }
 
+    /// Where the manager's API is, as a URL.
+    pub fn api(&self) -> String {
+        self.manager.url()
+    }
+
     /// Where the gateway's admin pages are.
     pub fn admin(&self) -> SocketAddr {
         self.gateway.admin()
@@ -115,6 +136,7 @@ impl Demo {
     /// Fails, with the end of its log, when a part of the demo has ended by itself.
     pub fn assert_alive(&mut self) {
         self.gateway.assert_alive();
+        self.manager.assert_alive();
         self.operator.assert_alive();
         self.nodes.iter_mut().for_each(Node::assert_alive);
         self.cluster.api().assert_alive();

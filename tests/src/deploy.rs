@@ -1,5 +1,7 @@
 //! What `envoy/deploy` ships, and the tools that make it and judge it: Helm, Kustomize, kube-score.
 
+mod audit;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,6 +13,7 @@ use tokio::time::timeout;
 use crate::{DEADLINE, locations};
 
 pub use crate::kubernetes::documents;
+pub use audit::{Audit, granted};
 
 /// The namespace that the manifests are for.
 pub const NAMESPACE: &str = "sandgate-system";

@@ -1,5 +1,7 @@
 //! E2B's SDK, as its users have it.
 
+mod life;
+
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,8 @@ use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+pub use life::{Edition, Where};
+
 use crate::{DEADLINE, Place, eventually, locations};
 
 /// The Python SDK at the version of `tests/e2b/requirements.txt`, installed into the cache when it is first
@@ -20,7 +24,7 @@ pub struct E2bSdk;
 impl E2bSdk {
     /// Asks for the health, a file and a command of the sandbox at a gateway: what came of each call.
     pub async fn ask(gateway: SocketAddr, id: &str) -> Value {
-        let mut ask = script("ask.py").await;
+        let mut ask = script("ask").await;
         ask.arg(format!("http://{gateway}")).arg(id);
         said(ask).await
     }
@@ -28,7 +32,7 @@ impl E2bSdk {
     /// Works in a sandbox under a domain of one's own (`DOMAIN[:PORT]`), over TLS, trusting the authority of
     /// this file and no other: what came of each call.
     pub async fn work(domain: &str, authority: &Path, id: &str) -> Value {
-        let mut work = script("own_domain.py").await;
+        let mut work = script("own_domain").await;
         work.arg(id).env("E2B_DOMAIN", domain).env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");
         // A proxy of this machine would resolve the name in the SDK's place.
         for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
@@ -40,14 +44,14 @@ impl E2bSdk {
     /// Uses all that the SDK asks of envd, at a gateway: what came of each call. Envd gets its token first,
     /// as from a control plane.
     pub async fn exercise(gateway: SocketAddr, envd: &Envd, id: &str) -> Value {
-        let mut works = script("envd_works.py").await;
+        let mut works = script("envd_works").await;
         works.arg(format!("http://{gateway}")).arg(format!("http://{}:49983", envd.ip())).arg(id);
         said(works).await
     }
 
     /// Leaves commands running in a sandbox: their process IDs.
     pub async fn leave(gateway: SocketAddr, id: &str) -> Vec<u64> {
-        let mut left = script("left.py").await;
+        let mut left = script("left").await;
         left.arg(format!("http://{gateway}")).arg(id);
         let left = said(left).await;
         left.as_array().expect("a list").iter().map(|pid| pid.as_u64().expect("a process ID")).collect()
@@ -59,10 +63,7 @@ fn folder() -> PathBuf {
 }
 
 async fn script(name: &str) -> Command {
-    let packages = run(Command::new(folder().join("install"))).await;
-    let mut command = Command::new("python3");
-    command.arg(folder().join(name)).env("PYTHONPATH", packages.trim()).env("PYTHONDONTWRITEBYTECODE", "1");
-    command
+    Edition::Python.script(name).await
 }
 
 async fn said(command: Command) -> Value {

@@ -35,7 +35,7 @@ mod wait;
 pub use browser::Browser;
 pub use cli::{Cli, Running, process_exists};
 pub use client::{Client, Https, Reply, Request, Secured, SocketEnd, WebSocket, raw_exchange};
-pub use e2b::{E2bSdk, Envd};
+pub use e2b::{E2bSdk, Edition, Envd, Where};
 pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
 pub use gateway::{Access, Builder, Exit, Gateway, Predecessor, refresh_request};
 pub use load::{Counts, Failure, Front, Kind, Load, Outcome, Traffic};

@@ -51,6 +51,11 @@ pub fn operator() -> PathBuf {
     required("SANDGATE_OPERATOR", "the sandgate-operator command")
 }
 
+/// The manager (`SANDGATE_MANAGER`).
+pub fn manager() -> PathBuf {
+    required("SANDGATE_MANAGER", "the sandgate-manager command")
+}
+
 /// The folder with helm, kustomize and kube-score (`SANDGATE_TOOLS`).
 pub fn tools() -> PathBuf {
     required("SANDGATE_TOOLS", "the folder that `tests/tools/build` prints")

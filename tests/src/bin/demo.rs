@@ -1,4 +1,5 @@
-//! The demo: `make demo`. A cluster with our operator and a gateway on this machine, until Ctrl-C.
+//! The demo: `make demo`. A cluster with our operator, our manager and a gateway on this machine, until
+//! Ctrl-C.
 #![forbid(unsafe_code)]
 
 use std::io::Write as _;
@@ -11,7 +12,7 @@ use futures_util::FutureExt as _;
 use sandgate_tests::demo::{Demo, Options, teller};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// A cluster, a node, our operator and a gateway on this machine, with sandboxes to try.
+/// A cluster, a node, our operator, our manager and a gateway on this machine, with sandboxes to try.
 ///
 /// etcd, the API server, the controllers and the scheduler are the real ones. The node runs pods as processes
 /// of this machine, each pod on an address of its own in 127.0.0.0/8: nothing is isolated, and nothing is
@@ -30,9 +31,9 @@ Examples:
   make demo >demo.out &
   until grep -qx ready demo.out; do sleep 1; done
   eval \"$(grep '^export ' demo.out)\"
-      For a script. Then kubectl, $SANDGATE_GATEWAY and $SANDGATE_ADMIN are there.
+      For a script. Then kubectl, $SANDGATE_GATEWAY, $SANDGATE_ADMIN and what E2B's SDKs need are there.
 
-Standard output has a curl line, a snippet for E2B's SDK, `export` lines for a shell, and last the line `ready`. What is being \
+Standard output has a curl line, three lines for E2B's SDK with an API key, `export` lines for a shell, and last the line `ready`. What is being \
 done meanwhile goes to standard error.
 
 Ctrl-C and SIGTERM end everything: no process, no file and no port is left."
@@ -44,6 +45,9 @@ struct Arguments {
     /// The port of the gateway's admin pages, on 127.0.0.1; 0 for a free one
     #[arg(long, default_value_t = 0)]
     admin_port: u16,
+    /// The port of the manager's API, on 127.0.0.1; 0 for one on an address of its own
+    #[arg(long, default_value_t = 0)]
+    api_port: u16,
     /// How many sandboxes the set `base` keeps warm
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     warm: u32,
@@ -58,8 +62,8 @@ const LOOK: Duration = Duration::from_secs(1);
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let (port, admin_port) = (arguments.port, arguments.admin_port);
-    let options = Options { port, admin_port, warm: arguments.warm, nodes: arguments.nodes };
+    let Arguments { port, admin_port, api_port, warm, nodes } = arguments;
+    let options = Options { port, admin_port, api_port, warm, nodes };
     // Handled until the very end: a second Ctrl-C does not cut short what the first one has begun.
     let signal = |kind| signal(kind).expect("listen for signals");
     let mut signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);

@@ -8,11 +8,16 @@ use serde_json::Value;
 use crate::locations;
 
 /// The sections of the config, each with its schema in `envoy/config` and what it is for.
-const SECTIONS: [(&str, &str, &str); 6] = [
+const SECTIONS: [(&str, &str, &str); 7] = [
     ("gateway", "gateway", "Section `gateway`: the bootstrap extension, one for a process."),
     ("filter", "filter", "Section `filter`: the HTTP filter."),
     ("cluster", "cluster", "Section `cluster`: both clusters."),
     ("tls", "tls", "Section `tls`: for `sandgate run` alone. See [TLS at the door](tls.md)."),
+    (
+        "manager",
+        "manager",
+        "Section `manager`: for `sandgate run` alone. See [The manager](manager.md#behind-the-gateway).",
+    ),
     (
         "connections",
         "connections",

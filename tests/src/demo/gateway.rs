@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::PATIENCE;
 use crate::cluster::{Cluster, Daemon};
-use crate::{eventually, locations};
+use crate::{Client, Request, eventually, locations};
 
 pub(super) struct Gateway {
     daemon: Daemon,
@@ -22,7 +22,12 @@ impl Gateway {
         let kubernetes =
             json!({ "kubeconfig": cluster.kubeconfig(), "providers": [{ "kind": "openkruise" }] });
         // Pods are processes of this machine here, on addresses that no real pod has.
-        let settings = json!({ "gateway": { "kubernetes": kubernetes, "pod-ranges": ["127.0.0.0/8"] } });
+        // The manager tells it of what it does. It asks for no secret, because nobody else reaches the port.
+        let refresh =
+            json!({ "address": "127.0.0.1", "port": 0, "provider": "openkruise", "insecure": true });
+        let settings = json!({ "gateway": {
+            "kubernetes": kubernetes, "pod-ranges": ["127.0.0.0/8"], "refresh": refresh,
+        } });
         std::fs::write(&config, settings.to_string()).expect("write the gateway's config");
         let mut command = Command::new(locations::cli());
         command.arg("run").arg("--config").arg(&config).args(["--drain-time", "0"]);
@@ -46,6 +51,16 @@ impl Gateway {
 
     pub(super) fn admin(&self) -> SocketAddr {
         self.admin
+    }
+
+    /// Where the manager tells it of routes.
+    pub(super) async fn pushed_to(&self) -> SocketAddr {
+        eventually("the gateway listens for the manager", PATIENCE, async || {
+            let mut client = Client::http1(self.admin).await.ok()?;
+            let status = client.send(Request::get("/sandgate/status")).await.ok()?;
+            status.json()["refresh"]["listening"].as_str()?.parse().ok()
+        })
+        .await
     }
 
     pub(super) fn assert_alive(&mut self) {

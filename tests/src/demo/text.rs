@@ -5,19 +5,24 @@ use std::path::PathBuf;
 use super::{Demo, ID, PAGE, SANDBOX, SET};
 use crate::locations;
 
+/// A whole life, in one line.
+const SNIPPET: &str = "from e2b import Sandbox; box = Sandbox.create(\"base\"); \
+    box.files.write(\"note.txt\", \"written through the gateway\"); \
+    print(box.sandbox_id, box.commands.run(\"cat note.txt\").stdout); box.kill()";
+
 impl Demo {
     /// The lines for people and shells, without the last one, `ready`.
     pub fn text(&self) -> String {
         let gateway = self.gateway();
-        let install = locations::repository().join("tests/e2b/install");
         format!(
             "\
 # A request to the sandbox {SANDBOX}:
 curl -sS http://{gateway}/kruise/{ID}/{PAGE}/
 
-# E2B's SDK in the same sandbox, through the gateway (the first time it is installed into the cache):
-PYTHONPATH=\"$({install})\" python3 - <<'EOF'
-{snippet}EOF
+# Sandboxes of your own, with E2B's SDK (npm's works too, with the same variables):
+pip install e2b
+{account}
+python3 -c '{snippet}'
 
 # In another terminal, first the lines below, or: . {environment}
 #   kubectl get sandboxsets,sandboxes,pods
@@ -26,35 +31,21 @@ PYTHONPATH=\"$({install})\" python3 - <<'EOF'
 #   kubectl exec {SANDBOX} -c sandbox -- env
 #   sandgate routes --admin \"$SANDGATE_ADMIN\"
 {exports}",
-            install = install.display(),
-            snippet = self.snippet(),
+            account = self.account(),
+            snippet = SNIPPET,
             environment = self.environment_file().display(),
             exports = self.exports(),
         )
     }
 
-    /// The E2B SDK with a sandbox that it did not create: there is no manager to ask for one yet.
-    fn snippet(&self) -> String {
-        let gateway = self.gateway();
-        format!(
-            "\
-from e2b import ConnectionConfig, Sandbox
-from packaging.version import Version
-
-headers = {{\"E2b-Sandbox-Id\": \"{ID}\", \"E2b-Sandbox-Port\": \"49983\"}}
-config = ConnectionConfig(sandbox_url=\"http://{gateway}\", extra_sandbox_headers=headers)
-sandbox = Sandbox(
-    sandbox_id=\"{ID}\", sandbox_domain=None, envd_version=Version(\"0.5.8\"), envd_access_token=None,
-    traffic_access_token=None, connection_config=config,
-)
-sandbox.files.write(\"note.txt\", \"written through the gateway\")
-print(sandbox.commands.run(\"cat note.txt\").stdout)
-"
-        )
+    /// Where E2B's SDKs find the API and the sandboxes, and the key, in one line.
+    fn account(&self) -> String {
+        let (key, api) = (quoted(&self.key), quoted(&self.api()));
+        let sandboxes = quoted(&format!("http://{}", self.gateway()));
+        format!("export E2B_API_KEY={key} E2B_API_URL={api} E2B_SANDBOX_URL={sandboxes}")
     }
 
-    /// Lines that a shell can eval. The manager's (SANDGATE_MANAGER, E2B_API_KEY, E2B_API_URL,
-    /// E2B_SANDBOX_URL) belong here once it is part of the demo.
+    /// Lines that a shell can eval.
     fn exports(&self) -> String {
         let programs = locations::cluster();
         let programs = programs.parent().expect("a file is in a folder");
@@ -79,7 +70,8 @@ print(sandbox.commands.run(\"cat note.txt\").stdout)
 
     /// Writes the exports where another shell can read them.
     pub(super) fn write_environment(&self) {
-        std::fs::write(self.environment_file(), self.exports()).expect("write the exports");
+        let lines = format!("{}{}\n", self.exports(), self.account());
+        std::fs::write(self.environment_file(), lines).expect("write the exports");
     }
 }
 

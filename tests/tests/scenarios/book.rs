@@ -7,7 +7,7 @@
 //! | `yaml,values` | values of the chart: `helm template` takes them |
 //! | `yaml,pod` | keys of a pod's spec: a real API server takes a pod with them, unknown fields refused |
 //! | `yaml,object` | an object of a kind whose definition is shipped: a real API server takes it |
-//! | `yaml,alerts` | rules of Prometheus: every metric that they name is the gateway's or the operator's |
+//! | `yaml,alerts` | rules of Prometheus: every metric that they name is one of ours |
 //! | `yaml,foreign` | an object of a project that is not installed here: YAML, with a kind and a name |
 //! | `json,push` | a message that a gateway takes: 204 |
 //! | `sh,run` | run as it stands, with ports of this test in place of the usual ones |
@@ -20,7 +20,7 @@
 //! `in=FOLDER` is the folder of the repository that a shell block is run in.
 
 mod metrics;
-mod operator;
+mod programs;
 mod shell;
 mod yaml;
 
@@ -33,11 +33,12 @@ use sandgate_tests::{Gateway, locations};
 use serde_json::{Value, json};
 
 /// Each language with the marks of which a block needs exactly one.
-const KINDS: [(&str, &[&str]); 5] = [
+const KINDS: [(&str, &[&str]); 6] = [
     ("yaml", &["config", "routes", "values", "pod", "object", "alerts", "foreign", "test"]),
     ("sh", &["run", "serve", "check", "test"]),
     ("console", &["check"]),
     ("json", &["push"]),
+    ("python", &["test"]),
     ("text", &[]),
 ];
 

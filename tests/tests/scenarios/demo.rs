@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use sandgate_tests::book::Page;
 use sandgate_tests::{Cli, LoopbackPort, eventually, image};
 use tempfile::TempDir;
 
@@ -118,20 +119,6 @@ fn addresses(text: &str) -> BTreeSet<SocketAddr> {
     .collect()
 }
 
-/// The lines from the first that begins with `begin` to the first that is `end`.
-fn lines(text: &str, begin: &str, end: &str) -> String {
-    let from = text.lines().skip_while(|line| !line.starts_with(begin));
-    let mut taken: Vec<&str> = Vec::new();
-    for line in from {
-        taken.push(line);
-        if line == end {
-            break;
-        }
-    }
-    assert_eq!(taken.last(), Some(&end), "lines from {begin:?} to {end:?} in:\n{text}");
-    taken.join("\n") + "\n"
-}
-
 async fn shell(line: &str) -> String {
     let done = Cli::shell(line).await;
     assert_eq!(done.code, Some(0), "{line}\n{}{}", done.stdout, done.stderr);
@@ -148,14 +135,13 @@ fn installed_sdk() -> String {
 #[tokio::test]
 async fn what_the_demo_prints_works_and_ctrl_c_leaves_nothing() {
     // Before the deadline of a line of shell runs.
-    assert!(Path::new(&installed_sdk()).is_dir());
+    let packages = installed_sdk();
+    assert!(Path::new(&packages).is_dir());
     let mut demo = Started::with(&[]);
     let printed = demo.ready().await;
 
     let curl = printed.lines().find(|line| line.starts_with("curl ")).expect("a curl line");
     assert_eq!(shell(curl).await, "hello from demo\n");
-    let snippet = lines(&printed, "PYTHONPATH=", "EOF");
-    assert_eq!(shell(&snippet).await, "written through the gateway\n");
 
     // In another shell, that knows nothing but the exports.
     let exports = format!("eval \"$(grep '^export ' '{}')\"", demo.path("stdout").display());
@@ -172,10 +158,23 @@ async fn what_the_demo_prints_works_and_ctrl_c_leaves_nothing() {
         shell(&format!(". {file}; kubectl exec demo -c page -- sh -c 'echo $POD_NAME'")).await,
         "demo\n"
     );
+
+    // The three lines for the SDK, but that it is installed already.
+    let mut pasted = printed.lines().skip_while(|line| *line != "pip install e2b").skip(1);
+    let (account, snippet) = (pasted.next().expect("a line"), pasted.next().expect("a line"));
+    assert!(account.starts_with("export E2B_API_KEY='e2b_") && snippet.starts_with("python3 -c "));
+    let account = format!("{account}; export PYTHONPATH='{packages}' PYTHONDONTWRITEBYTECODE=1");
+    let made = shell(&format!("{account}; {snippet}")).await;
+    assert!(made.trim_end().ends_with(" written through the gateway"), "{made}");
+    let page = Page::read("envoy/docs/demo.md").blocks();
+    let program = page.iter().find(|block| block.is("python", "test")).expect("a program");
+    std::fs::write(demo.path("program.py"), &program.text).expect("write");
+    let said = shell(&format!("{account}; python3 '{}'", demo.path("program.py").display())).await;
+    assert!(said.starts_with("hello\n") && said.lines().count() == 3, "{said}");
     assert!(demo.read("stderr").lines().all(|line| line.starts_with("demo: ")), "{}", demo.read("stderr"));
 
     let processes = demo.processes();
-    assert!(processes.len() > 5, "control plane, node, operator, gateway, Envoy: {processes:?}");
+    assert!(processes.len() > 6, "control plane, node, operator, manager, gateway, Envoy: {processes:?}");
     // Twice, as make passes on what the terminal has said already.
     demo.signal("INT");
     demo.signal("INT");
@@ -185,9 +184,10 @@ async fn what_the_demo_prints_works_and_ctrl_c_leaves_nothing() {
 
 #[tokio::test]
 async fn a_demo_starts_again_on_the_same_ports_and_ends_by_sigterm() {
-    let (port, admin) = (LoopbackPort::reserve(), LoopbackPort::reserve());
-    let (port, admin) = (port.number().to_string(), admin.number().to_string());
-    let arguments = ["--port", &port, "--admin-port", &admin, "--warm", "1", "--nodes", "2"];
+    let ports = [(); 3].map(|()| LoopbackPort::reserve());
+    let [port, admin, api] = [0, 1, 2].map(|number: usize| ports[number].number().to_string());
+    let mut arguments = vec!["--port", &port, "--admin-port", &admin, "--api-port", &api];
+    arguments.extend(["--warm", "1", "--nodes", "2"]);
     for _ in 0..2 {
         let mut demo = Started::with(&arguments);
         let printed = demo.ready().await;
@@ -199,6 +199,7 @@ async fn a_demo_starts_again_on_the_same_ports_and_ends_by_sigterm() {
             printed.contains(&format!("export SANDGATE_ADMIN='http://127.0.0.1:{admin}'\n")),
             "{printed}"
         );
+        assert!(printed.contains(&format!(" E2B_API_URL='http://127.0.0.1:{api}' ")), "{printed}");
         let processes = demo.processes();
         demo.signal("TERM");
         assert!(demo.ended().await.success(), "{}", demo.read("stderr"));

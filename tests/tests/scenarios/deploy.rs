@@ -4,6 +4,7 @@
 mod chart;
 mod cluster;
 mod kustomize;
+mod manager;
 mod operator;
 mod score;
 
@@ -16,10 +17,13 @@ pub(crate) use cluster::dry_run;
 
 /// The setups whose rendered manifests are committed: the default, and those with the values of
 /// `envoy/deploy/setups`.
-const SETUPS: [&str; 5] = ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR];
+const SETUPS: [&str; 6] = ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR, MANAGER];
 
 /// The setup that has the operator beside the gateway.
 const OPERATOR: &str = "operator";
+
+/// The setup that has the manager beside both.
+const MANAGER: &str = "manager";
 
 /// The manifests of a setup.
 async fn rendered(setup: &str) -> String {

@@ -14,9 +14,9 @@ use sandgate_tests::locations;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const IMAGES: [&str; 3] = ["sandgate-gateway", "sandgate-module", "sandgate-operator"];
+const IMAGES: [&str; 4] = ["sandgate-gateway", "sandgate-module", "sandgate-operator", "sandgate-manager"];
 /// What cargo builds for them.
-const PROGRAMS: [&str; 3] = ["sandgate", "libsandgate.so", "sandgate-operator"];
+const PROGRAMS: [&str; 4] = ["sandgate", "libsandgate.so", "sandgate-operator", "sandgate-manager"];
 
 fn archive(name: &str) -> PathBuf {
     locations::images().join(name).with_extension("tar")
@@ -140,7 +140,7 @@ fn another_program_joins_with_one_line() {
     )
     .expect("write");
     let crates = told(build().arg("--crates").arg("--list").arg(&list));
-    assert_eq!(crates.trim(), "sandgate sandgate-filter sandgate-operator sandgate-x");
+    assert_eq!(crates.trim(), "sandgate sandgate-filter sandgate-operator sandgate-manager sandgate-x");
 }
 
 /// The value of each instruction of the last stage of a name, in the order of the file.

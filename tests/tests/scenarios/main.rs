@@ -35,6 +35,8 @@ mod listeners;
 mod load;
 mod loops;
 mod malformed;
+mod manager;
+mod manager_door;
 mod methods_and_ports;
 mod metrics;
 mod newcomer;

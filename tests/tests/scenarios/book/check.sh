@@ -93,6 +93,6 @@ kubectl() {
 
 # Programs that need what is not here: a sandbox to ask, a daemon, a registry, another machine. Their options
 # are not checked.
-for program in curl docker skopeo ctr kind kill openssl python3 systemctl journalctl jq; do
+for program in curl docker skopeo ctr kind kill openssl python3 systemctl journalctl jq pip; do
   eval "$program() { cat >/dev/null <&0 || true; }"
 done

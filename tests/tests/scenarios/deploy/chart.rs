@@ -74,7 +74,11 @@ fn the_schema_of_the_values_is_strict() {
     let kubernetes = [
         "/affinity",
         "/global",
+        "/manager/affinity",
+        "/manager/tolerations/*",
+        "/networkPolicy/api/*",
         "/networkPolicy/clients/*",
+        "/networkPolicy/manager/*",
         "/networkPolicy/metrics/*",
         "/networkPolicy/push/*",
         "/networkPolicy/sandboxes/*",
@@ -115,6 +119,10 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["operator.controllers={pods}"], &["/operator/controllers/0", "sandboxset"]),
         (&["operator.lease.renewDeadlineSeconds=15"], &["renewDeadlineSeconds", "durationSeconds"]),
         (&["operator.lease.retryPeriodSeconds=6"], &["retryPeriodSeconds", "half"]),
+        (&["manager.colour=blue"], &["/manager", "colour"]),
+        (&["manager.replicas=0"], &["/manager/replicas"]),
+        (&["manager.address=nowhere"], &["/manager/address"]),
+        (&["manager.enabled=true", "manager.address=m:80"], &["manager.address", "manager.enabled"]),
         (&["admission.openkruise.writers={a'b}"], &["/admission/openkruise/writers/0"]),
     ];
     for (values, parts) in cases {
@@ -233,6 +241,8 @@ async fn the_gateway_takes_every_config_that_the_chart_renders() {
             "tls.clientCa.secret=ca",
             "tls.minVersion=1.3",
         ],
+        &["manager.address=manager.example.com:8080"],
+        &["manager.enabled=true", "manager.tls.secret=manager-tls"],
         &["gateway.max-tombstones=5", "cluster.idle-seconds=5", "filter.unaddressed=pass", "concurrency=8"],
     ];
     for case in cases {

@@ -91,7 +91,11 @@ async fn the_pods_are_admitted_where_pod_security_is_restricted() {
     for setup in SETUPS {
         pods.extend(documents(&rendered(setup).await).iter().filter_map(|object| pod(object, &namespace)));
     }
-    assert_eq!(pods.len(), 2 * SETUPS.len() + 1, "a gateway and a `helm test` each, and the operator");
+    assert_eq!(
+        pods.len(),
+        2 * SETUPS.len() + 3,
+        "a gateway and a `helm test` each, two operators, a manager"
+    );
     for pod in &pods {
         api.dry_run(pod).await.unwrap_or_else(|e| panic!("{e}: {pod}"));
     }

@@ -6,10 +6,10 @@ use std::fs;
 use sandgate_tests::deploy::{committed, documents, folder, template, tool};
 use serde_json::{Value, json};
 
-use super::{OPERATOR, rendered};
+use super::{MANAGER, OPERATOR, rendered};
 
 /// The overlays, each with the values that make the chart say the same.
-const OVERLAYS: [(&str, &[&str]); 4] = [
+const OVERLAYS: [(&str, &[&str]); 5] = [
     ("agent-sandbox", &["--set", "providers[0].kind=agent-sandbox"]),
     ("openkruise", &["--set", "providers[0].kind=openkruise"]),
     (
@@ -17,6 +17,17 @@ const OVERLAYS: [(&str, &[&str]); 4] = [
         &["--set", "providers[0].kind=opensandbox", "--set", "gateway.pod-ranges={10.244.0.0/16}"],
     ),
     (OPERATOR, &["--set", "providers[0].kind=openkruise", "--set", "operator.enabled=true"]),
+    (
+        MANAGER,
+        &[
+            "--set",
+            "providers[0].kind=openkruise",
+            "--set",
+            "operator.enabled=true",
+            "--set",
+            "manager.enabled=true",
+        ],
+    ),
 ];
 
 /// Some templates of a rendered chart, without what is Helm's.
@@ -60,13 +71,22 @@ async fn the_component_is_made_of_the_chart_with_the_operator() {
     committed(&folder().join("kustomize/components/operator/operator.yaml"), &component);
 }
 
+#[tokio::test]
+async fn the_component_is_made_of_the_chart_with_the_manager() {
+    let rendered = template(&["--set", "manager.enabled=true"]).await.expect("manifests");
+    let component = without_helm(&rendered, |template| {
+        template.starts_with("manager/") && template != "manager/rbac.yaml"
+    });
+    committed(&folder().join("kustomize/components/manager/manager.yaml"), &component);
+}
+
 /// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy.
 #[test]
 fn the_rights_of_an_overlay_are_those_of_the_file() {
     for (overlay, _) in OVERLAYS {
         let rights =
             fs::read_to_string(folder().join("rbac").join(overlay).with_extension("yaml")).expect("rights");
-        let part = if overlay == OPERATOR { "components" } else { "overlays" };
+        let part = if [OPERATOR, MANAGER].contains(&overlay) { "components" } else { "overlays" };
         committed(&folder().join("kustomize").join(part).join(overlay).join("rbac.yaml"), &rights);
     }
 }

@@ -55,37 +55,46 @@ fn programs(files: &BTreeMap<String, (String, String)>) -> Vec<&str> {
         .collect()
 }
 
+/// The images of one program each.
+const SINGLE: [&str; 2] = ["sandgate-operator", "sandgate-manager"];
+
 #[test]
 #[ignore = "needs the images: make test-image runs it"]
-fn the_operator_has_one_program_and_its_licence() {
-    let files = files("sandgate-operator");
-    assert_eq!(programs(&files), ["/usr/local/bin/sandgate-operator"]);
-    for needed in ["/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/usr/share/doc/sandgate/copyright"] {
-        assert!(files.contains_key(needed), "no {needed}");
+fn operator_and_manager_have_one_program_and_its_licence() {
+    for name in SINGLE {
+        let files = files(name);
+        assert_eq!(programs(&files), [format!("/usr/local/bin/{name}")]);
+        for needed in
+            ["/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/usr/share/doc/sandgate/copyright"]
+        {
+            assert!(files.contains_key(needed), "no {needed} in {name}");
+        }
+        let own = &config(name)["config"];
+        assert_eq!(own["User"], "65532:65532", "{name}");
     }
-    let own = &config("sandgate-operator")["config"];
-    assert_eq!(own["User"], "65532:65532");
 }
 
 /// What it is linked with is in the image, and its user may run it.
 #[test]
 #[ignore = "needs the images: make test-image runs it"]
-fn the_operator_starts_in_its_image() {
-    let folder = TempDir::new().expect("a folder");
-    let root = folder.path().join("root");
-    fs::create_dir(&root).expect("create a folder");
-    for layer in layers("sandgate-operator", folder.path()) {
-        told(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root));
+fn operator_and_manager_start_in_their_images() {
+    for name in SINGLE {
+        let folder = TempDir::new().expect("a folder");
+        let root = folder.path().join("root");
+        fs::create_dir(&root).expect("create a folder");
+        for layer in layers(name, folder.path()) {
+            told(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root));
+        }
+        let own = &config(name)["config"];
+        let program = own["Entrypoint"][0].as_str().expect("an entrypoint");
+        let mut command = Command::new("bwrap");
+        command.args(["--unshare-user", "--uid", "65532", "--gid", "65532", "--clearenv", "--ro-bind"]);
+        command.arg(&root).args(["/", "--proc", "/proc", "--", program, "--version"]);
+        assert_eq!(told(&mut command), format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+        // The command of the image is one that the program takes.
+        let words = own["Cmd"].as_array().expect("a command").iter().map(|word| word.as_str().expect("text"));
+        told(Command::new(root.join(program.trim_start_matches('/'))).args(words).arg("--help"));
     }
-    let own = &config("sandgate-operator")["config"];
-    let program = own["Entrypoint"][0].as_str().expect("an entrypoint");
-    let mut command = Command::new("bwrap");
-    command.args(["--unshare-user", "--uid", "65532", "--gid", "65532", "--clearenv", "--ro-bind"]);
-    command.arg(&root).args(["/", "--proc", "/proc", "--", program, "--version"]);
-    assert_eq!(told(&mut command), format!("sandgate-operator {}\n", env!("CARGO_PKG_VERSION")));
-    // The command of the image is one that the program takes.
-    let words = own["Cmd"].as_array().expect("a command").iter().map(|word| word.as_str().expect("text"));
-    told(Command::new(root.join(program.trim_start_matches('/'))).args(words).arg("--help"));
 }
 
 #[test]
@@ -181,19 +190,14 @@ fn the_bill_of_materials_names_what_is_in_an_image() {
             assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
             assert!(package["versionInfo"].as_str().is_some_and(|version| !version.is_empty()), "{package}");
         }
-        for (linked, not_in) in [
-            ("kube", ""),
-            ("tokio", ""),
-            ("sandgate-filter", "sandgate-operator"),
-            ("clap", "sandgate-module"),
-        ] {
-            assert_eq!(find(linked).is_some(), name != not_in, "{linked} in {name}");
+        for (linked, not_in) in
+            [("kube", &[][..]), ("tokio", &[]), ("sandgate-filter", &SINGLE), ("clap", &["sandgate-module"])]
+        {
+            assert_eq!(find(linked).is_some(), !not_in.contains(&name), "{linked} in {name}");
         }
-        assert_eq!(
-            find("sandgate-operator").is_some(),
-            name == "sandgate-operator",
-            "the operator in {name}"
-        );
+        for program in SINGLE {
+            assert_eq!(find(program).is_some(), name == program, "{program} in {name}");
+        }
         for tool in ["rcgen", "proptest", "tempfile", "serde_derive"] {
             // The command itself makes temporary folders.
             let expected = tool == "tempfile" && name == "sandgate-gateway";

@@ -5,13 +5,12 @@
 //! request in it, and a right that nobody uses is one that no request needed.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use sandgate_tests::cluster::{Cluster, Daemon, Resource, pod_template, sandbox, sandbox_set};
-use sandgate_tests::deploy::{documents, folder, tool};
+use sandgate_tests::deploy::{Audit, folder, granted, tool};
 use sandgate_tests::{Client, DEADLINE, Place, Request, eventually, locations};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,24 +30,10 @@ const UNUSED: [(&str, &str); 6] = [
     ("patch events.events.k8s.io", "an event that is repeated"),
 ];
 
-/// A cluster with nothing of ours in it, that writes down who asks for what and that lets nobody name an
-/// owner which he may not keep from being deleted.
-async fn cluster(files: &Path) -> (Cluster, PathBuf) {
-    let (policy, log) = (files.join("policy.yaml"), files.join("audit.log"));
-    let rules = json!([{ "level": "Metadata", "omitStages": ["RequestReceived"] }]);
-    let text = json!({ "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules });
-    fs::write(&policy, text.to_string()).expect("write");
-    let cluster = Cluster::builder()
-        .api_flag(&format!("--audit-policy-file={}", policy.display()))
-        .api_flag(&format!("--audit-log-path={}", log.display()))
-        .api_flag("--audit-log-mode=blocking")
-        .api_flag("--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
-        // With streaming lists it is asked to list only when a watch broke.
-        .api_flag("--feature-gates=WatchList=false")
-        .without_definitions()
-        .start()
-        .await;
-    (cluster, log)
+/// A cluster with nothing of ours in it, that writes down who asks for what.
+async fn cluster(files: &Path) -> (Cluster, Audit) {
+    let (cluster, audit) = Audit::of(Cluster::builder(), files);
+    (cluster.without_definitions().start().await, audit)
 }
 
 /// `helm install`, and then the operator as a node would start it.
@@ -93,51 +78,6 @@ async fn install(cluster: &Cluster, release: &str, files: &Path) -> (Daemon, Pla
     }
     // The place is the operator's as long as it runs.
     (daemon, place, account.user())
-}
-
-/// `VERB RESOURCE[/SUBRESOURCE].GROUP` of what an account has asked for, and what of that was refused.
-fn asked(log: &Path, user: &str) -> (BTreeSet<String>, Vec<String>) {
-    let text = fs::read_to_string(log).expect("the audit log");
-    let (mut asked, mut refused) = (BTreeSet::new(), Vec::new());
-    for line in text.lines() {
-        // The last line may be one that is being written.
-        let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-        let object = &entry["objectRef"];
-        if entry["user"]["username"] != user || object["resource"].is_null() {
-            continue;
-        }
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut what = format!("{} {}", word(&entry["verb"]), word(&object["resource"]));
-        if let Some(part) = object["subresource"].as_str() {
-            what = format!("{what}/{part}");
-        }
-        let what = format!("{what}.{}", word(&object["apiGroup"]));
-        if entry["responseStatus"]["code"] == 403 {
-            refused.push(format!("{what}: {}", entry["responseStatus"]["message"]));
-        }
-        asked.insert(what);
-    }
-    (asked, refused)
-}
-
-/// What the file grants, in the same words.
-fn granted() -> BTreeSet<String> {
-    let mut granted = BTreeSet::new();
-    let texts = |value: &Value| -> Vec<String> {
-        value.as_array().expect("a list").iter().map(|text| text.as_str().expect("text").to_owned()).collect()
-    };
-    for object in documents(&file("envoy/deploy/rbac/operator.yaml")) {
-        for rule in object["rules"].as_array().into_iter().flatten() {
-            for group in texts(&rule["apiGroups"]) {
-                for resource in texts(&rule["resources"]) {
-                    granted.extend(
-                        texts(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}.{group}")),
-                    );
-                }
-            }
-        }
-    }
-    granted
 }
 
 fn condition(object: &Value, kind: &str) -> Option<bool> {
@@ -213,7 +153,7 @@ async fn exercise(cluster: &Cluster, namespace: &str) {
 #[tokio::test]
 async fn the_operator_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let files = TempDir::with_prefix("sandgate-rights-").expect("create a folder");
-    let (cluster, log) = cluster(files.path()).await;
+    let (cluster, audit) = cluster(files.path()).await;
     let _node = cluster.node("a").start().await;
     let (release, namespace) = (cluster.namespace("chart").await, cluster.namespace("tenant").await);
     let (mut operator, _place, user) = install(&cluster, &release, files.path()).await;
@@ -227,9 +167,9 @@ async fn the_operator_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let ended = operator.stop().await;
     assert!(ended.success(), "{ended}");
 
-    let (asked, refused) = asked(&log, &user);
+    let (asked, refused) = audit.asked(&user);
     assert!(refused.is_empty(), "a right is missing: {refused:#?}");
-    let granted = granted();
+    let granted = granted(&file("envoy/deploy/rbac/operator.yaml"));
     let unused: BTreeSet<String> = UNUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
     assert_eq!(
         granted.difference(&asked).cloned().collect::<BTreeSet<_>>(),
