@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use sandgate_follow::Rejected;
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use sandgate_routes::Version;
 
 use crate::{Clock, ConfigMapFacts, Key, PvcFacts, SecretFacts, Seen, Source, Store};
@@ -93,7 +93,7 @@ impl Kind {
 macro_rules! for_kind {
     ($kind:expr, $run:ident($($argument:expr),*)) => {
         match $kind {
-            Kind::Sandbox => $run::<Sandbox>($($argument),*),
+            Kind::Sandbox => $run::<SandboxFacts>($($argument),*),
             Kind::SandboxSet => $run::<SandboxSet>($($argument),*),
             Kind::Checkpoint => $run::<Checkpoint>($($argument),*),
             Kind::SandboxTemplate => $run::<SandboxTemplate>($($argument),*),
@@ -128,7 +128,7 @@ pub(crate) struct Shared {
 /// Everything that the lock protects.
 #[derive(Default)]
 pub struct Inner {
-    sandboxes: Store<Sandbox>,
+    sandboxes: Store<SandboxFacts>,
     sets: Store<SandboxSet>,
     checkpoints: Store<Checkpoint>,
     templates: Store<SandboxTemplate>,
@@ -136,9 +136,9 @@ pub struct Inner {
     config_maps: Store<ConfigMapFacts>,
     pvcs: Store<PvcFacts>,
     pools: Pools,
-    ids: Index<Sandbox>,
-    owners: Index<Sandbox>,
-    locks: Index<Sandbox>,
+    ids: Index<SandboxFacts>,
+    owners: Index<SandboxFacts>,
+    locks: Index<SandboxFacts>,
     set_names: Index<SandboxSet>,
     checkpoint_ids: Index<Checkpoint>,
     checkpoint_owners: Index<Checkpoint>,
@@ -190,8 +190,7 @@ impl Cache {
         if !self.shared.selects::<T>(seen) {
             return;
         }
-        let mut own = Seen::clone(seen);
-        T::trim(&mut own.object);
+        let own = Seen::clone(seen);
         self.shared.change(|inner| inner.offer(own, Source::Answer));
     }
 
@@ -210,8 +209,7 @@ impl Cache {
     /// If the object cannot be read. Older knowledge of it stays until [`deleted`](Self::deleted) is called.
     pub fn observe_json(&self, kind: Kind, object: &[u8]) -> Result<(), Rejected> {
         fn observe<T: Kept>(shared: &Shared, object: &[u8]) -> Result<(), Rejected> {
-            let mut seen = T::read(object)?;
-            T::trim(&mut seen.object);
+            let seen = T::read(object)?;
             let version = seen.version.clone();
             shared.watched(seen);
             shared.change(|inner| T::store(inner).reached(&version));

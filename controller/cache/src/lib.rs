@@ -43,8 +43,8 @@
 //! and returns when all tasks have ended; it can be called by anyone, any number of times.
 //!
 //! # Memory
-//! Equal pod templates are kept once, however many sandboxes have them. A claimed sandbox costs some 4.4 KB:
-//! half of that are labels and annotations, each map of them a node of a tree with room for eleven.
+//! Of a sandbox [`SandboxFacts`](sandgate_objects::openkruise::resources::SandboxFacts) are kept. Equal pod
+//! templates are one text, however many sandboxes have them, and so are the names of labels and annotations.
 //!
 //! # Example
 //! ```
@@ -52,24 +52,24 @@
 //!
 //! use sandgate_cache::testing::{TestCache, claimed, paused, pausing};
 //! use sandgate_cache::{Action, Cache, Change};
-//! use sandgate_objects::openkruise::resources::Sandbox;
+//! use sandgate_objects::openkruise::resources::SandboxFacts;
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
 //! // In a program: `.access(Access::default())`, then `build()?` and `start().await?`.
 //! let builder = Cache::builder()
 //!     .namespace("default")
-//!     .on(|change: &Change<Sandbox>| println!("{}", change.after.is_some()));
+//!     .on(|change: &Change<SandboxFacts>| println!("{}", change.after.is_some()));
 //! let test = TestCache::built(builder);
 //! test.listed_all();
 //!
 //! // The watch shows a sandbox, and it is found by its ID.
-//! test.show::<Sandbox>(&claimed("box", "ada", "id1"));
+//! test.show::<SandboxFacts>(&claimed("box", "ada", "id1"));
 //! let sandbox = test.claimed(None, "id1").unwrap();
 //!
 //! // A pause: take the turn, write the spec, give the answer to the cache, wait for the event.
 //! let turn = test.turn(&sandbox, Action::Pause).unwrap();
-//! test.answer::<Sandbox>(&pausing(claimed("box", "ada", "id1")));
-//! let controller = async { test.show::<Sandbox>(&paused(claimed("box", "ada", "id1"))) };
+//! test.answer::<SandboxFacts>(&pausing(claimed("box", "ada", "id1")));
+//! let controller = async { test.show::<SandboxFacts>(&paused(claimed("box", "ada", "id1"))) };
 //! let (done, _) = tokio::join!(turn.wait(Duration::from_secs(60)), controller);
 //! assert_eq!(done.unwrap().key, sandbox.key);
 //! # });

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names;
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
 use sandgate_routes::State;
 
 use crate::{Check, PvcFacts};
@@ -19,13 +19,13 @@ const CLEANUP_ENABLED: &str = "agents.kruise.io/cleanup-enabled";
 const CLEANUP: &str = "agents.kruise.io/cleanup";
 
 /// The value of a label; empty if there is none.
-pub fn label<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
-    text(sandbox.metadata.labels.as_ref(), name)
+pub fn label<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
+    sandbox.label(name)
 }
 
 /// The value of an annotation; empty if there is none.
-pub fn annotation<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
-    text(sandbox.metadata.annotations.as_ref(), name)
+pub fn annotation<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
+    sandbox.annotation(name)
 }
 
 pub(crate) fn text<'a>(texts: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
@@ -33,62 +33,57 @@ pub(crate) fn text<'a>(texts: Option<&'a BTreeMap<String, String>>, name: &str) 
 }
 
 /// The phase; empty if there is none yet.
-pub fn phase(sandbox: &Sandbox) -> &str {
-    sandbox.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
+pub fn phase(sandbox: &SandboxFacts) -> &str {
+    &sandbox.phase
 }
 
 /// Whether the condition of this type is there and true.
-pub fn is_true(sandbox: &Sandbox, condition: &str) -> bool {
-    let status = sandbox.status.as_ref();
-    status.and_then(|status| status.condition(condition)).is_some_and(|it| it.status == "True")
+pub fn is_true(sandbox: &SandboxFacts, condition: &str) -> bool {
+    sandbox.condition(condition).is_some_and(|it| &*it.status == "True")
 }
 
-fn reason<'a>(sandbox: &'a Sandbox, condition: &str) -> &'a str {
-    let status = sandbox.status.as_ref();
-    status.and_then(|status| status.condition(condition)).map_or("", |it| it.reason.as_str())
+fn reason<'a>(sandbox: &'a SandboxFacts, condition: &str) -> &'a str {
+    sandbox.condition(condition).map_or("", |it| &it.reason)
 }
 
 /// The address of the pod; empty if there is none yet.
-pub fn pod_ip(sandbox: &Sandbox) -> &str {
-    let pod = sandbox.status.as_ref().and_then(|status| status.pod_info.as_ref());
-    pod.and_then(|pod| pod.pod_ip.as_deref()).unwrap_or_default()
+pub fn pod_ip(sandbox: &SandboxFacts) -> &str {
+    &sandbox.pod_ip
 }
 
 /// The state at this time, by the one table of all of Sandgate. What cannot be read is [`State::Unknown`].
-pub fn state(sandbox: &Sandbox, now: Timestamp) -> State {
+pub fn state(sandbox: &SandboxFacts, now: Timestamp) -> State {
     sandbox.state(SystemTime::from(now)).unwrap_or(State::Unknown)
 }
 
 /// Whether the time of `spec.shutdownTime` is over.
-pub fn has_expired(sandbox: &Sandbox, now: Timestamp) -> bool {
-    sandbox.spec.shutdown_time.as_ref().is_some_and(|ends| ends.0 < now)
+pub fn has_expired(sandbox: &SandboxFacts, now: Timestamp) -> bool {
+    sandbox.shutdown_time.is_some_and(|ends| ends < now)
 }
 
 /// Whether it is being deleted, has expired, or has ended by itself.
-pub fn has_ended(sandbox: &Sandbox, now: Timestamp) -> bool {
+pub fn has_ended(sandbox: &SandboxFacts, now: Timestamp) -> bool {
     let ended = [names::PHASE_SUCCEEDED, names::PHASE_FAILED, names::PHASE_TERMINATING];
-    sandbox.metadata.deletion_timestamp.is_some()
-        || has_expired(sandbox, now)
-        || ended.contains(&phase(sandbox))
+    sandbox.is_deleting || has_expired(sandbox, now) || ended.contains(&phase(sandbox))
 }
 
 /// Whether somebody has claimed it.
-pub fn is_claimed(sandbox: &Sandbox) -> bool {
+pub fn is_claimed(sandbox: &SandboxFacts) -> bool {
     label(sandbox, names::LABEL_SANDBOX_CLAIMED) == "true"
 }
 
 /// Whether its create failed and it is kept for inspection.
-pub fn is_reserved_failed(sandbox: &Sandbox) -> bool {
+pub fn is_reserved_failed(sandbox: &SandboxFacts) -> bool {
     label(sandbox, names::LABEL_RESERVED_FAILED) == "true"
 }
 
 /// Whether it is to be paused.
-pub fn wants_pause(sandbox: &Sandbox) -> bool {
-    sandbox.spec.paused == Some(true)
+pub fn wants_pause(sandbox: &SandboxFacts) -> bool {
+    sandbox.paused
 }
 
 /// Whether it can be paused: it is nobody's stock, and runs or is paused already.
-pub fn is_pausable(sandbox: &Sandbox, now: Timestamp) -> bool {
+pub fn is_pausable(sandbox: &SandboxFacts, now: Timestamp) -> bool {
     let is_running = || phase(sandbox) == names::PHASE_RUNNING && is_true(sandbox, names::CONDITION_READY);
     sandbox.pool().is_none()
         && !has_ended(sandbox, now)
@@ -97,7 +92,7 @@ pub fn is_pausable(sandbox: &Sandbox, now: Timestamp) -> bool {
 
 /// Whether it can be resumed at once: it runs, or resumes, or its pause is complete. One that
 /// [is pausing](is_pausing) can be resumed when that is over.
-pub fn is_resumable(sandbox: &Sandbox, now: Timestamp) -> bool {
+pub fn is_resumable(sandbox: &SandboxFacts, now: Timestamp) -> bool {
     if has_ended(sandbox, now) {
         return false;
     }
@@ -110,7 +105,7 @@ pub fn is_resumable(sandbox: &Sandbox, now: Timestamp) -> bool {
 }
 
 /// Whether a pause is under way: asked for and not complete.
-pub fn is_pausing(sandbox: &Sandbox, now: Timestamp) -> bool {
+pub fn is_pausing(sandbox: &SandboxFacts, now: Timestamp) -> bool {
     if has_ended(sandbox, now) {
         return false;
     }
@@ -122,12 +117,12 @@ pub fn is_pausing(sandbox: &Sandbox, now: Timestamp) -> bool {
 }
 
 /// Whether a pause is complete: its pod is gone.
-pub fn is_paused(sandbox: &Sandbox) -> bool {
+pub fn is_paused(sandbox: &SandboxFacts) -> bool {
     is_true(sandbox, names::CONDITION_PAUSED)
 }
 
 /// Whether it runs, as its present spec asks, and can be reached.
-pub fn is_ready(sandbox: &Sandbox, now: Timestamp) -> bool {
+pub fn is_ready(sandbox: &SandboxFacts, now: Timestamp) -> bool {
     let is_updating = reason(sandbox, names::CONDITION_INPLACE_UPDATE) == names::REASON_INPLACE_UPDATING;
     is_observed(sandbox)
         && !is_updating
@@ -136,48 +131,43 @@ pub fn is_ready(sandbox: &Sandbox, now: Timestamp) -> bool {
 }
 
 /// Whether the status is about the present spec.
-fn is_observed(sandbox: &Sandbox) -> bool {
-    let observed = sandbox.status.as_ref().and_then(|status| status.observed_generation);
-    match (sandbox.metadata.generation, observed) {
+fn is_observed(sandbox: &SandboxFacts) -> bool {
+    match (sandbox.generation, sandbox.observed_generation) {
         (Some(generation), observed) => observed.is_some_and(|observed| observed >= generation),
         (None, _) => true,
     }
 }
 
 /// Whether it is live for a quota: it holds resources, or will again.
-pub fn is_live_for_quota(sandbox: &Sandbox) -> bool {
+pub fn is_live_for_quota(sandbox: &SandboxFacts) -> bool {
     let is_leaving = [names::PHASE_TERMINATING, names::PHASE_RECYCLING].contains(&phase(sandbox));
     let is_cleaned = annotation(sandbox, CLEANUP) == "true" && annotation(sandbox, CLEANUP_ENABLED) == "true";
-    sandbox.metadata.deletion_timestamp.is_none() && !is_leaving && !is_cleaned
+    !sandbox.is_deleting && !is_leaving && !is_cleaned
 }
 
 /// The wait for readiness: see [`is_ready`]. It fails where a container cannot start, and where the sandbox
 /// has ended.
-pub fn ready(sandbox: &Sandbox, now: Timestamp) -> Check {
+pub fn ready(sandbox: &SandboxFacts, now: Timestamp) -> Check {
     if reason(sandbox, names::CONDITION_READY) == names::REASON_START_CONTAINER_FAILED {
         return Check::Failed(format!("a container cannot start: {}", message_of_ready(sandbox)));
     }
     ended(sandbox, now).unwrap_or_else(|| Check::holds(is_ready(sandbox, now)))
 }
 
-fn message_of_ready(sandbox: &Sandbox) -> &str {
-    let status = sandbox.status.as_ref();
-    status.and_then(|status| status.condition(names::CONDITION_READY)).map_or("", |it| it.message.as_str())
+fn message_of_ready(sandbox: &SandboxFacts) -> &str {
+    sandbox.condition(names::CONDITION_READY).map_or("", |it| &it.message)
 }
 
 /// A failure, if the sandbox has ended.
-pub(crate) fn ended(sandbox: &Sandbox, now: Timestamp) -> Option<Check> {
+pub(crate) fn ended(sandbox: &SandboxFacts, now: Timestamp) -> Option<Check> {
     let failed = |why: &str| Some(Check::Failed(format!("the sandbox {why}")));
     match phase(sandbox) {
-        _ if sandbox.metadata.deletion_timestamp.is_some() => failed("is being deleted"),
+        _ if sandbox.is_deleting => failed("is being deleted"),
         _ if has_expired(sandbox, now) => failed("is past its time"),
         names::PHASE_SUCCEEDED => failed("has ended"),
         names::PHASE_FAILED => {
-            let message = sandbox.status.as_ref().and_then(|status| status.message.as_deref());
-            Some(Check::Failed(format!(
-                "the sandbox has failed: {}",
-                message.unwrap_or("no reason is given")
-            )))
+            let given = Some(&*sandbox.message).filter(|message| !message.is_empty());
+            Some(Check::Failed(format!("the sandbox has failed: {}", given.unwrap_or("no reason is given"))))
         }
         names::PHASE_TERMINATING => failed("is being ended"),
         _ => None,

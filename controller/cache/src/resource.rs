@@ -1,8 +1,12 @@
 //! From the bytes of an object to what is kept of it, and where its kind is found.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sandgate_follow::{Rejected, Target};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate, decode};
+use sandgate_objects::openkruise::resources::{
+    Checkpoint, Sandbox, SandboxFacts, SandboxSet, SandboxTemplate, decode,
+};
 
 use crate::{Key, Seen};
 
@@ -81,4 +85,19 @@ custom_resources! {
     Sandbox: "sandboxes";
     SandboxSet: "sandboxsets";
     SandboxTemplate: "sandboxtemplates";
+}
+
+impl Viewed for SandboxFacts {
+    const GROUP: &'static str = Sandbox::GROUP;
+    const VERSION: &'static str = Sandbox::VERSION;
+    const KIND: &'static str = <Sandbox as Viewed>::KIND;
+    const PLURAL: &'static str = Sandbox::PLURAL;
+
+    fn read(object: &[u8]) -> Result<Seen<Self>, Rejected> {
+        let Seen { version, object, .. } = Sandbox::read(object)?;
+        let object = Self::from(object);
+        // One text for both.
+        let key = Key { namespace: Arc::clone(&object.namespace), name: Arc::clone(&object.name) };
+        Ok(Seen { key, uid: Arc::clone(&object.uid), version, object })
+    }
 }

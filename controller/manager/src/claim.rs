@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sandgate_cache::{Cache, Random, Seen};
-use sandgate_objects::openkruise::resources::{PodTemplate, Sandbox};
+use sandgate_objects::openkruise::resources::{PodTemplate, SandboxFacts};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +59,7 @@ pub trait Prepare: Send + Sync + 'static {
     ///
     /// # Errors
     /// The runtime did not answer, or does not want it. The sandbox is given up.
-    fn init(&self, sandbox: &Arc<Seen<Sandbox>>) -> impl Future<Output = Result<(), Error>> + Send;
+    fn init(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Writes down where the sandbox may connect to.
     ///
@@ -67,16 +67,16 @@ pub trait Prepare: Send + Sync + 'static {
     /// It was not written, or may not have been. The sandbox is given up.
     fn restrict(
         &self,
-        sandbox: &Arc<Seen<Sandbox>>,
+        sandbox: &Arc<Seen<SandboxFacts>>,
         network: &Network,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Tells every gateway of the sandbox as it is now. Returns when they know it, or when that takes too
     /// long.
-    fn announce(&self, sandbox: &Arc<Seen<Sandbox>>) -> impl Future<Output = ()> + Send;
+    fn announce(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> impl Future<Output = ()> + Send;
 
     /// Tells every gateway that the sandbox is gone.
-    fn withdraw(&self, sandbox: &Arc<Seen<Sandbox>>) -> impl Future<Output = ()> + Send;
+    fn withdraw(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> impl Future<Output = ()> + Send;
 }
 
 /// How long the parts of a create may take.
@@ -195,7 +195,11 @@ impl<P: Prepare> Claims<P> {
     ///
     /// # Errors
     /// See [`ErrorKind`]. Except with [`ErrorKind::Unknown`], nothing remains of the request.
-    pub async fn create(&self, caller: &Caller, wanted: NewSandbox) -> Result<Arc<Seen<Sandbox>>, Error> {
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        wanted: NewSandbox,
+    ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
         let stopped = || Error::new(ErrorKind::Unavailable, "the manager is stopping");
         if self.tasks.tracker.is_closed() {
             return Err(stopped());

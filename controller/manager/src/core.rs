@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sandgate_cache::{Cache, Seen, WriteError};
-use sandgate_objects::openkruise::resources::{PodTemplate, Sandbox};
+use sandgate_objects::openkruise::resources::{PodTemplate, SandboxFacts};
 use serde_json::Value;
 
 use crate::claim::Prepare;
@@ -43,9 +43,9 @@ impl Core {
         &self,
         caller: &Caller,
         id: &str,
-        seen: &Arc<Seen<Sandbox>>,
-        mut decide: impl FnMut(&Seen<Sandbox>) -> Result<Option<Value>, Error>,
-    ) -> Result<Arc<Seen<Sandbox>>, Error> {
+        seen: &Arc<Seen<SandboxFacts>>,
+        mut decide: impl FnMut(&Seen<SandboxFacts>) -> Result<Option<Value>, Error>,
+    ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
         let mut seen = Arc::clone(seen);
         let mut last = None;
         for _ in 0..TRIES {
@@ -79,19 +79,19 @@ impl Prepare for Core {
         self.quota.release(caller, lock).await;
     }
 
-    async fn init(&self, sandbox: &Arc<Seen<Sandbox>>) -> Result<(), Error> {
+    async fn init(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> Result<(), Error> {
         self.runtime.init(&self.cache, sandbox, Init::First).await
     }
 
-    async fn restrict(&self, sandbox: &Arc<Seen<Sandbox>>, network: &Network) -> Result<(), Error> {
+    async fn restrict(&self, sandbox: &Arc<Seen<SandboxFacts>>, network: &Network) -> Result<(), Error> {
         Self::restrict(self, sandbox, network).await
     }
 
-    async fn announce(&self, sandbox: &Arc<Seen<Sandbox>>) {
+    async fn announce(&self, sandbox: &Arc<Seen<SandboxFacts>>) {
         self.gateways.announce(&self.newest(sandbox), self.now()).await;
     }
 
-    async fn withdraw(&self, sandbox: &Arc<Seen<Sandbox>>) {
+    async fn withdraw(&self, sandbox: &Arc<Seen<SandboxFacts>>) {
         self.gateways.withdraw(&self.newest(sandbox)).await;
     }
 }

@@ -10,16 +10,16 @@ use sandgate_cache::predicates::{has_ended, is_claimed, is_reserved_failed, phas
 use sandgate_cache::{Cache, Key, Seen};
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names::{
-    ANNOTATION_CLAIM_TIMESTAMP, LABEL_SANDBOX_POOL, LABEL_SANDBOX_TEMPLATE, PHASE_PENDING,
+    ANNOTATION_CLAIM_TIMESTAMP, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_POOL, LABEL_SANDBOX_TEMPLATE,
+    PHASE_PENDING,
 };
 use sandgate_objects::openkruise::resources::{
-    PodTemplate, Sandbox, SandboxSet, SandboxTemplate, TemplateRef,
+    PodTemplate, SandboxFacts, SandboxSet, SandboxTemplate, TemplateRef, Texts,
 };
 use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use sandgate_objects::quantity::{mebibytes, millis};
 use serde_json::Value;
 
-use crate::names::LABEL_ALLOW_INTERNET;
 use crate::network::ANNOTATION_NETWORK;
 use crate::timeouts::Deadlines;
 use crate::{AccessToken, Described, Network, ShownState, Template};
@@ -39,52 +39,45 @@ const RESERVED: [&str; 7] = [
 const ANNOTATION_RETURN_IP: &str = "e2b.agents.kruise.io/return-sandbox-ip";
 
 /// An annotation; empty if it is missing.
-pub(crate) fn annotation<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
-    text(sandbox.metadata.annotations.as_ref(), name)
+pub(crate) fn annotation<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
+    sandbox.annotation(name)
 }
 
 /// A label; empty if it is missing.
-pub(crate) fn label<'a>(sandbox: &'a Sandbox, name: &str) -> &'a str {
-    text(sandbox.metadata.labels.as_ref(), name)
-}
-
-fn text<'a>(texts: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
-    texts.and_then(|texts| texts.get(name)).map_or("", String::as_str)
+pub(crate) fn label<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
+    sandbox.label(name)
 }
 
 /// The state that the owner of a sandbox sees; none if the owner does not see the sandbox.
 ///
 /// A sandbox that is being made, has ended, or failed and is kept for inspection is not seen. One that is not
 /// ready for a moment runs: its owner can do nothing about it, and it comes back.
-pub(crate) fn shown(sandbox: &Sandbox, now: Timestamp) -> Option<ShownState> {
+pub(crate) fn shown(sandbox: &SandboxFacts, now: Timestamp) -> Option<ShownState> {
     let is_made = !matches!(phase(sandbox), "" | PHASE_PENDING);
     let is_seen = is_claimed(sandbox) && is_made && !has_ended(sandbox, now) && !is_reserved_failed(sandbox);
     is_seen.then(|| if wants_pause(sandbox) { ShownState::Paused } else { ShownState::Running })
 }
 
 /// When the sandbox was claimed, or else made.
-pub(crate) fn started(sandbox: &Sandbox) -> Timestamp {
+pub(crate) fn started(sandbox: &SandboxFacts) -> Timestamp {
     let claimed = annotation(sandbox, ANNOTATION_CLAIM_TIMESTAMP).parse().ok();
-    let created = sandbox.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    claimed.or(created).unwrap_or(Timestamp::UNIX_EPOCH)
+    claimed.or(sandbox.created).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
 /// The lookup ID.
-pub(crate) fn id(sandbox: &Sandbox) -> String {
+pub(crate) fn id(sandbox: &SandboxFacts) -> String {
     sandbox.id().map(|id| id.text).unwrap_or_default()
 }
 
 /// The name of the template that the sandbox was made from.
-pub(crate) fn template_name(sandbox: &Sandbox) -> &str {
+pub(crate) fn template_name(sandbox: &SandboxFacts) -> &str {
     let template = label(sandbox, LABEL_SANDBOX_TEMPLATE);
     if template.is_empty() { label(sandbox, LABEL_SANDBOX_POOL) } else { template }
 }
 
 /// What the user said of the sandbox under this key, and not its template.
-pub(crate) fn said<'a>(sandbox: &'a Sandbox, key: &str) -> Option<&'a str> {
-    let metadata = &sandbox.metadata;
-    let has = |texts: &'a Option<BTreeMap<String, String>>| texts.as_ref()?.get(key).map(String::as_str);
-    if is_reserved(key) { None } else { has(&metadata.annotations).or_else(|| has(&metadata.labels)) }
+pub(crate) fn said<'a>(sandbox: &'a SandboxFacts, key: &str) -> Option<&'a str> {
+    if is_reserved(key) { None } else { sandbox.annotations.get(key).or_else(|| sandbox.labels.get(key)) }
 }
 
 fn is_reserved(key: &str) -> bool {
@@ -92,14 +85,14 @@ fn is_reserved(key: &str) -> bool {
 }
 
 /// What an owner is told of a sandbox. One that the owner does not see is told of as one that runs.
-pub(crate) fn describe(cache: &Cache, sandbox: &Seen<Sandbox>, now: Timestamp) -> Described {
+pub(crate) fn describe(cache: &Cache, sandbox: &Seen<SandboxFacts>, now: Timestamp) -> Described {
     let deadlines = Deadlines::of(sandbox);
     let state = shown(sandbox, now).unwrap_or(ShownState::Running);
     let token = [RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN].into_iter().map(|name| annotation(sandbox, name));
     let namespace = &sandbox.key.namespace;
-    let spec = &sandbox.spec;
-    let size = Size::of(template_of(cache, namespace, spec.template.as_ref(), spec.template_ref.as_ref()));
-    let policy = spec.auto_pause_policy.as_ref().and_then(|policy| policy.parse().ok());
+    let (own, named) = (sandbox.template.as_ref(), sandbox.template_ref.as_deref());
+    let size = Size::of(template_of(cache, namespace, own, named));
+    let policy = sandbox.auto_pause_policy.as_ref().and_then(|policy| policy.parse().ok());
     let wakes = policy.is_some_and(|policy| {
         policy.pointer("/resume/onIngressTraffic").is_some_and(|traffic| !traffic.is_null())
     });
@@ -126,7 +119,7 @@ pub(crate) fn describe(cache: &Cache, sandbox: &Seen<Sandbox>, now: Timestamp) -
 }
 
 /// The user's own words: annotations and labels without those of the system and of the template.
-fn metadata(cache: &Cache, sandbox: &Seen<Sandbox>) -> BTreeMap<String, String> {
+fn metadata(cache: &Cache, sandbox: &Seen<SandboxFacts>) -> BTreeMap<String, String> {
     let pool = label(sandbox, LABEL_SANDBOX_POOL);
     let set = cache.get::<SandboxSet>(&Key::new(&sandbox.key.namespace, pool)).filter(|_| !pool.is_empty());
     let template = set.and_then(|set| {
@@ -134,16 +127,16 @@ fn metadata(cache: &Cache, sandbox: &Seen<Sandbox>) -> BTreeMap<String, String> 
         template_of(cache, &sandbox.key.namespace, own, named)
     });
     let template = template.unwrap_or_default();
-    let texts = |kind: &str, texts: Option<&BTreeMap<String, String>>| {
-        let inherited = template["metadata"][kind].clone();
-        let own = move |(key, value): &(&String, &String)| {
-            !is_reserved(key) && inherited.get(key.as_str()).and_then(Value::as_str) != Some(value.as_str())
+    let own = |kind: &str, texts: &Texts| {
+        let inherited = &template["metadata"][kind];
+        let is_own = |(key, value): &(&str, &str)| {
+            !is_reserved(key) && inherited.get(key).and_then(Value::as_str) != Some(value)
         };
-        let own = texts.into_iter().flatten().filter(own);
-        own.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+        let own = texts.iter().filter(is_own);
+        own.map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
     };
-    let mut said: BTreeMap<_, _> = texts("labels", sandbox.metadata.labels.as_ref()).into_iter().collect();
-    said.extend(texts("annotations", sandbox.metadata.annotations.as_ref()));
+    let mut said = own("labels", &sandbox.labels);
+    said.extend(own("annotations", &sandbox.annotations));
     said
 }
 

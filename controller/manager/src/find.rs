@@ -16,7 +16,7 @@ use sandgate_cache::predicates::is_claimed;
 use sandgate_cache::{Key, ReadError, Seen};
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::SANDBOX_ID;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -68,7 +68,7 @@ impl Lookups {
 
 impl Core {
     /// The caller's sandbox of this ID, whatever state it is in.
-    pub(crate) async fn find(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+    pub(crate) async fn find(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<SandboxFacts>>, Error> {
         let namespace = self.namespace_of(caller);
         let found = match self.cache.claimed(namespace, id) {
             Ok(found) => Some(found),
@@ -80,13 +80,21 @@ impl Core {
     }
 
     /// The caller's sandbox of this ID, if its owner sees it.
-    pub(crate) async fn find_shown(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+    pub(crate) async fn find_shown(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
         let found = self.find(caller, id).await?;
         if shown(&found, self.now()).is_some() { Ok(found) } else { Err(Error::no_sandbox(id)) }
     }
 
     /// The same as it is at the API server now.
-    pub(crate) async fn seen_live(&self, caller: &Caller, id: &str) -> Result<Arc<Seen<Sandbox>>, Error> {
+    pub(crate) async fn seen_live(
+        &self,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
         let found = self.find(caller, id).await?;
         self.again(caller, id, &found).await
     }
@@ -96,18 +104,18 @@ impl Core {
         &self,
         caller: &Caller,
         id: &str,
-        seen: &Seen<Sandbox>,
-    ) -> Result<Arc<Seen<Sandbox>>, Error> {
-        let read = self.writes.read::<Sandbox>(&seen.key).await.map_err(unread)?;
-        let is_it = |read: &Arc<Seen<Sandbox>>| {
+        seen: &Seen<SandboxFacts>,
+    ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
+        let read = self.writes.read::<SandboxFacts>(&seen.key).await.map_err(unread)?;
+        let is_it = |read: &Arc<Seen<SandboxFacts>>| {
             read.uid == seen.uid && is_owned(read, caller) && shown(read, self.now()).is_some()
         };
         read.filter(is_it).ok_or_else(|| Error::no_sandbox(id))
     }
 
     /// The newest that is known of an object.
-    pub(crate) fn newest(&self, seen: &Seen<Sandbox>) -> Arc<Seen<Sandbox>> {
-        let known = self.cache.get::<Sandbox>(&seen.key);
+    pub(crate) fn newest(&self, seen: &Seen<SandboxFacts>) -> Arc<Seen<SandboxFacts>> {
+        let known = self.cache.get::<SandboxFacts>(&seen.key);
         let newer = known.filter(|known| known.uid == seen.uid && known.version > seen.version);
         newer.unwrap_or_else(|| Arc::new(seen.clone()))
     }
@@ -121,7 +129,7 @@ impl Core {
         &self,
         namespace: Option<&str>,
         id: &str,
-    ) -> Result<Option<Arc<Seen<Sandbox>>>, Error> {
+    ) -> Result<Option<Arc<Seen<SandboxFacts>>>, Error> {
         if !is_id(id) || self.lookups.is_missing(id) {
             return Ok(None);
         }
@@ -133,7 +141,7 @@ impl Core {
         }
         let labelled = if id.len() <= MAX_LABEL {
             let selector = format!("{SANDBOX_ID}={id}");
-            self.writes.list::<Sandbox>(namespace, &selector, 2).await.map_err(unread)?
+            self.writes.list::<SandboxFacts>(namespace, &selector, 2).await.map_err(unread)?
         } else {
             Vec::new()
         };
@@ -154,13 +162,13 @@ impl Core {
         &self,
         namespace: Option<&str>,
         id: &str,
-    ) -> Result<Option<Arc<Seen<Sandbox>>>, Error> {
+    ) -> Result<Option<Arc<Seen<SandboxFacts>>>, Error> {
         for (at, _) in id.match_indices("--").take(SPLITS) {
             let (of, name) = (&id[..at], &id[at + 2..]);
             if of.is_empty() || name.is_empty() || namespace.is_some_and(|namespace| namespace != of) {
                 continue;
             }
-            let read = self.writes.read::<Sandbox>(&Key::new(of, name)).await.map_err(unread)?;
+            let read = self.writes.read::<SandboxFacts>(&Key::new(of, name)).await.map_err(unread)?;
             if let Some(found) = read.filter(|found| is_claimed(found) && id_of(found) == id) {
                 return Ok(Some(found));
             }
@@ -170,7 +178,7 @@ impl Core {
 }
 
 /// Whether a claimed sandbox is the caller's.
-fn is_owned(sandbox: &Seen<Sandbox>, caller: &Caller) -> bool {
+fn is_owned(sandbox: &Seen<SandboxFacts>, caller: &Caller) -> bool {
     let is_visible = caller.namespace.as_deref().is_none_or(|namespace| namespace == &*sandbox.key.namespace);
     is_visible && is_claimed(sandbox) && sandbox.owner().is_ok_and(|owner| owner == &*caller.owner)
 }

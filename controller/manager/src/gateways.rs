@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use sandgate_cache::Seen;
 use sandgate_objects::Kind as _;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_objects::openkruise::{ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use sandgate_peering::{Delivery, Pusher, RouteMessage};
 use sandgate_routes::{State, Version};
@@ -78,14 +78,14 @@ impl Gateways {
     }
 
     /// Tells them of a sandbox as it is. Returns when all know it, or when the time is over.
-    pub async fn announce(&self, sandbox: &Seen<Sandbox>, now: Timestamp) {
+    pub async fn announce(&self, sandbox: &Seen<SandboxFacts>, now: Timestamp) {
         if self.push.is_some() {
             self.send(message(sandbox, &sandbox.version, state(sandbox, now))).await;
         }
     }
 
     /// Tells them that a sandbox is gone. `last` is the last that is known of it.
-    pub async fn withdraw(&self, last: &Seen<Sandbox>) {
+    pub async fn withdraw(&self, last: &Seen<SandboxFacts>) {
         if self.push.is_some() {
             let version = version_of_the_end(last);
             self.send(message(last, &version, State::Dead)).await;
@@ -114,21 +114,21 @@ impl Gateways {
     }
 }
 
-fn state(sandbox: &Sandbox, now: Timestamp) -> State {
+fn state(sandbox: &SandboxFacts, now: Timestamp) -> State {
     sandbox.state(SystemTime::from(now)).unwrap_or(State::Unknown)
 }
 
 /// A version of the end. An object that is being deleted has one. An object that is gone ended at a version
 /// that nobody told; it is above the last one.
-fn version_of_the_end(last: &Seen<Sandbox>) -> Version {
-    if last.metadata.deletion_timestamp.is_some() {
+fn version_of_the_end(last: &Seen<SandboxFacts>) -> Version {
+    if last.is_deleting {
         return last.version.clone();
     }
     NonZeroU64::new(last.version.get().saturating_add(1)).map_or_else(|| last.version.clone(), Version::from)
 }
 
 /// The route of a sandbox; none if its ID cannot be read.
-fn message(sandbox: &Seen<Sandbox>, version: &Version, state: State) -> Option<RouteMessage> {
+fn message(sandbox: &Seen<SandboxFacts>, version: &Version, state: State) -> Option<RouteMessage> {
     let token = [RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN].into_iter().map(|name| annotation(sandbox, name));
     Some(RouteMessage {
         ip: sandbox.address().ok()?.ip().map(|ip| ip.to_string()).unwrap_or_default(),

@@ -23,7 +23,7 @@ impl Core {
     /// Deletes a sandbox. One that has failed or ended is deleted too: nobody else would.
     pub(crate) async fn kill(&self, caller: &Caller, id: &str) -> Result<(), Error> {
         let seen = self.find(caller, id).await?;
-        if seen.metadata.deletion_timestamp.is_some() || is_reserved_failed(&seen) {
+        if seen.is_deleting || is_reserved_failed(&seen) {
             return Err(Error::no_sandbox(id));
         }
         self.delete(&seen).await?;

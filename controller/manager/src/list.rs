@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use sandgate_cache::{Cache, Seen};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{describe, id, said, shown, started, template_name};
@@ -87,7 +87,7 @@ pub(crate) fn list(
     Ok(Page { items, next: page.next })
 }
 
-fn fits(sandbox: &Seen<Sandbox>, filter: &Filter, now: Timestamp) -> bool {
+fn fits(sandbox: &Seen<SandboxFacts>, filter: &Filter, now: Timestamp) -> bool {
     let Some(state) = shown(sandbox, now) else { return false };
     (filter.states.is_empty() || filter.states.contains(&state))
         && filter.template.as_deref().is_none_or(|template| template == template_name(sandbox))

@@ -1,7 +1,5 @@
 //! The names that the manager writes and that [`sandgate_objects`] does not have.
 
-/// The label, on the sandbox and its pod, that says whether it may reach the internet: `true` or `false`.
-pub(crate) const LABEL_ALLOW_INTERNET: &str = "agents.kruise.io/allow-internet-access";
 /// The label of a sandbox that a request with an `Idempotency-Key` made: which request it was.
 pub(crate) const LABEL_CREATE: &str = "sandgate.dev/create";
 /// The label that says what an object in the system namespace is for.

@@ -15,8 +15,8 @@ use kube::core::Request;
 use sandgate_cache::request::{self, path};
 use sandgate_cache::{Seen, WriteError};
 use sandgate_objects::openkruise::API_VERSION;
-use sandgate_objects::openkruise::names::LABEL_SANDBOX_NAME;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::names::{LABEL_ALLOW_INTERNET, LABEL_SANDBOX_NAME};
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
 use crate::core::Core;
@@ -58,7 +58,7 @@ fn rules(network: &Network) -> Vec<Value> {
 }
 
 /// The policy of a sandbox. It ends with the sandbox.
-fn policy(sandbox: &Seen<Sandbox>, id: &str, network: &Network) -> Value {
+fn policy(sandbox: &Seen<SandboxFacts>, id: &str, network: &Network) -> Value {
     let name = &*sandbox.key.name;
     json!({
         "apiVersion": API_VERSION,
@@ -80,7 +80,7 @@ fn policy(sandbox: &Seen<Sandbox>, id: &str, network: &Network) -> Value {
 }
 
 /// A name that another sandbox of the same name does not have.
-fn policy_name(sandbox: &Seen<Sandbox>) -> String {
+fn policy_name(sandbox: &Seen<SandboxFacts>) -> String {
     format!("sandgate-{}", sandbox.uid)
 }
 
@@ -109,8 +109,8 @@ impl Core {
         }
         let mut patch = json!({"metadata": {"annotations": {ANNOTATION_NETWORK: written(network)}}});
         if let Some(allow) = allow_internet_access {
-            let labels = json!({crate::names::LABEL_ALLOW_INTERNET: allow.to_string()});
-            if sandbox.spec.template.is_some() {
+            let labels = json!({LABEL_ALLOW_INTERNET: allow.to_string()});
+            if sandbox.template.is_some() {
                 patch["spec"]["template"]["metadata"]["labels"] = labels.clone();
             }
             patch["metadata"]["labels"] = labels;
@@ -120,7 +120,11 @@ impl Core {
     }
 
     /// Writes the rules of a sandbox down, for whoever enforces them and for its owner.
-    pub(crate) async fn restrict(&self, sandbox: &Seen<Sandbox>, network: &Network) -> Result<(), Error> {
+    pub(crate) async fn restrict(
+        &self,
+        sandbox: &Seen<SandboxFacts>,
+        network: &Network,
+    ) -> Result<(), Error> {
         if network.is_empty() {
             return Ok(());
         }
@@ -134,7 +138,7 @@ impl Core {
             match self.writes.patch(&seen, patch).await {
                 Ok(_) => return Ok(()),
                 Err(WriteError::Conflict(_) | WriteError::Unanswered(_) | WriteError::PutOff(_)) => {
-                    let read = self.writes.read::<Sandbox>(&seen.key).await?;
+                    let read = self.writes.read::<SandboxFacts>(&seen.key).await?;
                     let gone = || Error::new(ErrorKind::Conflict, "the sandbox is gone");
                     seen = read.filter(|read| read.uid == sandbox.uid).ok_or_else(gone)?;
                 }
@@ -145,7 +149,7 @@ impl Core {
     }
 
     /// Makes the policy of a sandbox say these rules, and not exist if there are none.
-    async fn write_policy(&self, sandbox: &Seen<Sandbox>, network: &Network) -> Result<(), Error> {
+    async fn write_policy(&self, sandbox: &Seen<SandboxFacts>, network: &Network) -> Result<(), Error> {
         let path = path("agents.kruise.io", "v1alpha1", PLURAL, &sandbox.key.namespace);
         let name = policy_name(sandbox);
         let id = crate::describe::id(sandbox);

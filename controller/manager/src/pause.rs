@@ -22,7 +22,7 @@ use sandgate_objects::openkruise::names::{
     ANNOTATION_LOCK, ANNOTATION_RESERVE_PAUSED, CONDITION_PAUSED, CONDITION_READY,
     CONDITION_RUNTIME_INITIALIZED, PHASE_RUNNING,
 };
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -38,7 +38,7 @@ const REASON_HIBERNATE_UNSUPPORTED: &str = "HibernateUnsupported";
 const NOT_READY: Duration = Duration::from_secs(10);
 
 /// A sandbox.
-type One = Arc<Seen<Sandbox>>;
+type One = Arc<Seen<SandboxFacts>>;
 
 /// What a resume is asked for beside resuming.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,7 +111,7 @@ impl Core {
 
     /// Waits until a pause is complete. One that the controller refuses is taken back.
     async fn paused(&self, id: &str, turn: &Turn, seen: &One) -> Result<One, Error> {
-        let is_refused = |seen: &Seen<Sandbox>| Check::holds(refusal(seen).is_some());
+        let is_refused = |seen: &Seen<SandboxFacts>| Check::holds(refusal(seen).is_some());
         let refused = self.cache.wait(&seen.key, &seen.uid, Action::Ready, is_refused);
         let refused = tokio::select! {
             biased;
@@ -167,7 +167,7 @@ impl Core {
         policy: Policy,
     ) -> Result<One, Error> {
         let now = self.now();
-        let decide = |seen: &Seen<Sandbox>| {
+        let decide = |seen: &Seen<SandboxFacts>| {
             if wants_pause(seen) {
                 let message = format!("sandbox {id} is paused: its timeout is set when it is resumed");
                 return Err(Error::new(ErrorKind::Conflict, message));
@@ -255,14 +255,14 @@ impl Core {
     }
 
     /// Whether somebody here resumes the sandbox, though it looks as if it ran.
-    fn is_resuming(&self, seen: &Seen<Sandbox>) -> bool {
+    fn is_resuming(&self, seen: &Seen<SandboxFacts>) -> bool {
         matches!(self.cache.under_way(&seen.uid), Some((Action::Resume, _)))
     }
 
     /// Waits until a pause is complete.
-    async fn pause_over(&self, id: &str, seen: &Seen<Sandbox>, until: Instant) -> Result<(), Error> {
+    async fn pause_over(&self, id: &str, seen: &Seen<SandboxFacts>, until: Instant) -> Result<(), Error> {
         let clock = Arc::clone(self.cache.clock());
-        let is_over = move |seen: &Seen<Sandbox>| Check::holds(!is_pausing(seen, clock.now()));
+        let is_over = move |seen: &Seen<SandboxFacts>| Check::holds(!is_pausing(seen, clock.now()));
         // It only looks, so it takes no turn.
         let wait = self.cache.wait(&seen.key, &seen.uid, Action::Ready, is_over);
         let left = until.saturating_duration_since(Instant::now());
@@ -274,7 +274,7 @@ impl Core {
         &self,
         caller: &Caller,
         id: &str,
-        seen: &Seen<Sandbox>,
+        seen: &Seen<SandboxFacts>,
         unknown: &mut Option<WriteError>,
     ) -> Result<One, Error> {
         match self.again(caller, id, seen).await {
@@ -287,19 +287,17 @@ impl Core {
     }
 
     /// What a sandbox uses while it runs.
-    fn size_of(&self, sandbox: &Seen<Sandbox>) -> Size {
-        let spec = &sandbox.spec;
-        let (own, named) = (spec.template.as_ref(), spec.template_ref.as_ref());
+    fn size_of(&self, sandbox: &Seen<SandboxFacts>) -> Size {
+        let (own, named) = (sandbox.template.as_ref(), sandbox.template_ref.as_deref());
         Size::of(template_of(&self.cache, &sandbox.key.namespace, own, named))
     }
 }
 
 /// Whether a sandbox can be paused. One that is not ready for a moment can, but not one that has just
 /// resumed: somebody waits for it.
-fn can_pause(sandbox: &Sandbox, now: Timestamp) -> bool {
-    let status = sandbox.status.as_ref();
-    let condition = |kind: &str| status.and_then(|status| status.condition(kind));
-    let is_starting = condition(CONDITION_RUNTIME_INITIALIZED).is_some_and(|it| it.status == "False");
+fn can_pause(sandbox: &SandboxFacts, now: Timestamp) -> bool {
+    let initialized = sandbox.condition(CONDITION_RUNTIME_INITIALIZED);
+    let is_starting = initialized.is_some_and(|it| &*it.status == "False");
     phase(sandbox) == PHASE_RUNNING
         && sandbox.pool().is_none()
         && !has_ended(sandbox, now)
@@ -307,17 +305,17 @@ fn can_pause(sandbox: &Sandbox, now: Timestamp) -> bool {
 }
 
 /// Why the controller does not pause a sandbox that it is asked to pause.
-fn refusal(sandbox: &Sandbox) -> Option<String> {
-    let paused = sandbox.status.as_ref()?.condition(CONDITION_PAUSED)?;
+fn refusal(sandbox: &SandboxFacts) -> Option<String> {
+    let paused = sandbox.condition(CONDITION_PAUSED)?;
     let is_refused = wants_pause(sandbox)
         && phase(sandbox) == PHASE_RUNNING
-        && paused.status == "False"
-        && paused.reason == REASON_HIBERNATE_UNSUPPORTED;
-    is_refused.then(|| paused.message.clone())
+        && &*paused.status == "False"
+        && &*paused.reason == REASON_HIBERNATE_UNSUPPORTED;
+    is_refused.then(|| paused.message.to_string())
 }
 
 /// The error of a sandbox that is not in a state for it.
-fn cannot(id: &str, what: &str, sandbox: &Sandbox) -> Error {
+fn cannot(id: &str, what: &str, sandbox: &SandboxFacts) -> Error {
     let is = match phase(sandbox) {
         "" => "new",
         PHASE_RUNNING if wants_pause(sandbox) => "about to pause",

@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use sandgate_cache::predicates::wants_pause;
 use sandgate_cache::{Cache, ConfigMapFacts, Key, Seen, WriteError};
 use sandgate_objects::openkruise::names::ANNOTATION_LOCK;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
 use crate::describe::{Size, annotation, template_of};
@@ -126,7 +126,7 @@ impl Quota {
                 }
                 Err(_) if !has_looked && !keys.is_empty() => {
                     for key in keys.iter().take(LOOKS) {
-                        self.writes.read::<Sandbox>(key).await.map_err(unread)?;
+                        self.writes.read::<SandboxFacts>(key).await.map_err(unread)?;
                     }
                     has_looked = true;
                     continue;
@@ -155,21 +155,21 @@ impl Quota {
     /// Brings the ledger up to what the cache knows, and returns what is used without an entry.
     fn look(&self, caller: &Caller, ledger: &mut Ledger, now: Timestamp) -> (Vec<Used>, Vec<Key>) {
         let live = self.cache.live_of(&caller.owner);
-        let by_lock: BTreeMap<&str, &Arc<Seen<Sandbox>>> =
+        let by_lock: BTreeMap<&str, &Arc<Seen<SandboxFacts>>> =
             live.iter().map(|seen| (annotation(seen, ANNOTATION_LOCK), seen)).collect();
         if self.cache.synced() {
             let is_paused = |lock: &str| by_lock.get(lock).map(|seen| wants_pause(seen));
             ledger.follow(is_paused, self.grace, now);
         }
         let unknown = live.iter().filter(|seen| !ledger.has(annotation(seen, ANNOTATION_LOCK)));
-        let used = |seen: &Arc<Seen<Sandbox>>| {
+        let used = |seen: &Arc<Seen<SandboxFacts>>| {
             (Used { size: self.size_of(seen), runs: !wants_pause(seen) }, seen.key.clone())
         };
         unknown.map(used).unzip()
     }
 
-    fn size_of(&self, sandbox: &Seen<Sandbox>) -> Size {
-        let (own, named) = (sandbox.spec.template.as_ref(), sandbox.spec.template_ref.as_ref());
+    fn size_of(&self, sandbox: &Seen<SandboxFacts>) -> Size {
+        let (own, named) = (sandbox.template.as_ref(), sandbox.template_ref.as_deref());
         Size::of(template_of(&self.cache, &sandbox.key.namespace, own, named))
     }
 

@@ -29,7 +29,7 @@ use jiff::Timestamp;
 use sandgate_cache::predicates::pod_ip;
 use sandgate_cache::{Cache, Seen};
 use sandgate_objects::openkruise::names::{ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_RUNTIME_URL};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
@@ -111,7 +111,12 @@ impl Runtime {
     }
 
     /// Initialises the runtime with what the sandbox's annotation says. Without it there is nothing to do.
-    pub(crate) async fn init(&self, cache: &Cache, sandbox: &Seen<Sandbox>, init: Init) -> Result<(), Error> {
+    pub(crate) async fn init(
+        &self,
+        cache: &Cache,
+        sandbox: &Seen<SandboxFacts>,
+        init: Init,
+    ) -> Result<(), Error> {
         let body = annotation(sandbox, ANNOTATION_INIT_RUNTIME_REQUEST);
         if body.is_empty() {
             return Ok(());
@@ -123,7 +128,7 @@ impl Runtime {
                 sleep(pause).await;
                 pause *= 2;
             }
-            let known = cache.get::<Sandbox>(&sandbox.key).filter(|known| known.uid == sandbox.uid);
+            let known = cache.get::<SandboxFacts>(&sandbox.key).filter(|known| known.uid == sandbox.uid);
             let newest = known.as_deref().filter(|known| known.version > sandbox.version).unwrap_or(sandbox);
             let sent = self.request(newest, Method::POST, "init", body.clone());
             match self.try_once(sent).await? {
@@ -142,7 +147,7 @@ impl Runtime {
     }
 
     /// What the sandbox uses now; none if its runtime does not say.
-    pub(crate) async fn metrics(&self, sandbox: &Seen<Sandbox>, now: Timestamp) -> Option<Metric> {
+    pub(crate) async fn metrics(&self, sandbox: &Seen<SandboxFacts>, now: Timestamp) -> Option<Metric> {
         let sent = self.request(sandbox, Method::GET, "metrics", Bytes::new());
         let Ok(Ok((200, body))) = self.try_once(sent).await else { return None };
         let used: Used = serde_json::from_slice(&body).ok()?;
@@ -175,7 +180,7 @@ impl Runtime {
 
     fn request(
         &self,
-        sandbox: &Sandbox,
+        sandbox: &SandboxFacts,
         method: Method,
         path: &str,
         body: Bytes,
@@ -199,7 +204,7 @@ impl Runtime {
         request.body(body).map_err(|error| Failed::Final(wrong(error)))
     }
 
-    fn url(&self, sandbox: &Sandbox) -> Option<String> {
+    fn url(&self, sandbox: &SandboxFacts) -> Option<String> {
         let urls = [ANNOTATION_RUNTIME_URL, ENVD_URL].into_iter().map(|name| annotation(sandbox, name));
         if let Some(url) = urls.into_iter().find(|url| !url.is_empty()) {
             return Some(url.trim_end_matches('/').to_owned());

@@ -15,7 +15,9 @@ use sandgate_objects::openkruise::names::{
     ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_OWNER, ANNOTATION_RUNTIME_ACCESS_TOKEN, LABEL_CHECKPOINT_ID,
     LABEL_SANDBOX_NAME,
 };
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxTemplate, SandboxTemplateSpec};
+use sandgate_objects::openkruise::resources::{
+    Checkpoint, SandboxFacts, SandboxTemplate, SandboxTemplateSpec,
+};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -175,23 +177,14 @@ impl Core {
     }
 
     /// What a sandbox is made from.
-    fn contents(&self, sandbox: &Seen<Sandbox>) -> Result<SandboxTemplateSpec, Error> {
-        let spec = &sandbox.spec;
-        if let Some(named) = spec.template_ref.as_ref().filter(|_| spec.template.is_none()) {
+    fn contents(&self, sandbox: &Seen<SandboxFacts>) -> Result<SandboxTemplateSpec, Error> {
+        if let Some(named) = sandbox.template_ref.as_ref().filter(|_| sandbox.template.is_none()) {
             let key = Key::new(&sandbox.key.namespace, &named.name);
             let found = self.cache.get::<SandboxTemplate>(&key);
             let missing = || Error::new(ErrorKind::Conflict, "the template of the sandbox is gone");
             return found.map(|found| found.spec.clone()).ok_or_else(missing);
         }
-        Ok(SandboxTemplateSpec {
-            template: spec.template.clone(),
-            volume_claim_templates: spec.volume_claim_templates.clone(),
-            persistent_contents: spec.persistent_contents.clone(),
-            runtimes: spec.runtimes.clone(),
-            pause_strategy: spec.pause_strategy.clone(),
-            auto_pause_policy: spec.auto_pause_policy.clone(),
-            probes: spec.probes.clone(),
-        })
+        Ok(sandbox.contents())
     }
 
     /// Creates an object whose name nobody else has: if the name is taken, an earlier try has done it.
@@ -217,16 +210,15 @@ impl Core {
     }
 }
 
-fn checkpoint(key: &Key, sandbox: &Seen<Sandbox>, id: &str, new: &NewSnapshot) -> Value {
+fn checkpoint(key: &Key, sandbox: &Seen<SandboxFacts>, id: &str, new: &NewSnapshot) -> Value {
     let mut annotations = Map::new();
-    let all = sandbox.metadata.annotations.iter().flatten();
     let travels = |key: &str| {
         [ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_RUNTIME_ACCESS_TOKEN, ANNOTATION_OWNER, CSI]
             .contains(&key)
             || key.starts_with(SECURITY)
     };
-    for (key, value) in all.filter(|(key, _)| travels(key)) {
-        annotations.insert(key.clone(), value.as_str().into());
+    for (key, value) in sandbox.annotations.iter().filter(|(key, _)| travels(key)) {
+        annotations.insert(key.to_owned(), value.into());
     }
     annotations.insert(ANNOTATION_SANDBOX_ID.to_owned(), id.into());
     if let Some(name) = &new.name {
@@ -234,7 +226,7 @@ fn checkpoint(key: &Key, sandbox: &Seen<Sandbox>, id: &str, new: &NewSnapshot) -
     }
     let mut contents = new.contents.clone();
     if contents.is_empty() {
-        contents.clone_from(&sandbox.spec.persistent_contents);
+        contents.extend_from_slice(sandbox.persistent_contents());
     }
     contents.retain(|kept| ["memory", "filesystem"].contains(&kept.as_str()));
     let mut spec = json!({"podName": &*sandbox.key.name, "keepRunning": new.keep_running.unwrap_or(true)});

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use sandgate_objects::openkruise::names::ANNOTATION_RESERVE_PAUSED;
-use sandgate_objects::openkruise::resources::{Sandbox, Time};
+use sandgate_objects::openkruise::resources::{SandboxFacts, Time};
 use serde_json::{Value, json};
 
 use crate::FOREVER;
@@ -43,9 +43,8 @@ pub(crate) enum Policy {
 
 impl Deadlines {
     /// Those of a sandbox.
-    pub(crate) fn of(sandbox: &Sandbox) -> Self {
-        let at = |time: &Option<Time>| time.as_ref().map(|time| time.0);
-        Self { pause: at(&sandbox.spec.pause_time), shutdown: at(&sandbox.spec.shutdown_time) }
+    pub(crate) fn of(sandbox: &SandboxFacts) -> Self {
+        Self { pause: sandbox.pause_time, shutdown: sandbox.shutdown_time }
     }
 
     /// Those of a sandbox that runs for so long from now; none is for ever.
@@ -128,10 +127,8 @@ impl Deadlines {
 
 /// How long a paused sandbox is kept: what its annotation says, or else for ever. An annotation that cannot
 /// be read keeps it: nothing is deleted because of a typing error.
-pub(crate) fn retention(sandbox: &Sandbox) -> Duration {
-    let annotations = sandbox.metadata.annotations.as_ref();
-    let text = annotations.and_then(|all| all.get(ANNOTATION_RESERVE_PAUSED));
-    text.and_then(|text| parse(text)).unwrap_or(FOREVER)
+pub(crate) fn retention(sandbox: &SandboxFacts) -> Duration {
+    sandbox.annotations.get(ANNOTATION_RESERVE_PAUSED).and_then(parse).unwrap_or(FOREVER)
 }
 
 /// A retention as the annotation has it.

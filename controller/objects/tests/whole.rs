@@ -120,6 +120,8 @@ proptest! {
         let whole: resources::Sandbox = resources::decode(json.as_bytes()).unwrap();
         let projection: openkruise::Sandbox = decode(json.as_bytes()).unwrap();
         prop_assert_eq!(answers(&whole), answers(&projection));
+        let facts = resources::SandboxFacts::from(whole.clone());
+        prop_assert_eq!(answers(&facts), answers(&whole));
         // Written and read it is the same but for parts of seconds, which Kubernetes does not keep.
         let again: resources::Sandbox = resources::decode(&serde_json::to_vec(&whole).unwrap()).unwrap();
         let twice: resources::Sandbox = resources::decode(&serde_json::to_vec(&again).unwrap()).unwrap();
@@ -242,6 +244,48 @@ fn a_template_is_kept_to_the_letter() {
     let value: resources::Sandbox = serde_json::from_value(value).unwrap();
     assert_eq!(value.spec.template, Some(resources::PodTemplate::new(&pod_template())));
     assert!(resources::PodTemplate::new(&pod_template()).parse().unwrap() == pod_template());
+}
+
+/// What a claim writes into a template differs between any two sandboxes, and each claim writes it anew.
+#[test]
+fn the_facts_of_a_sandbox_lack_the_labels_that_a_claim_gives_to_its_pod() {
+    let facts = |template: &Value| {
+        let object = json!({ "metadata": { "name": "a" }, "spec": { "template": template } });
+        let whole: resources::Sandbox = resources::decode(object.to_string().as_bytes()).unwrap();
+        let facts = resources::SandboxFacts::from(whole);
+        facts.template.unwrap().parse().unwrap()
+    };
+    let plain = json!({
+        "metadata": { "labels": { "app": "x" }, "annotations": { "a": "b" } },
+        "spec": { "containers": [{ "name": "c" }] }, "later": [1],
+    });
+    let mut claimed = plain.clone();
+    claimed["metadata"]["labels"] = json!({
+        "app": "x", OWNER: "ada", "agents.kruise.io/sandbox-name": "a",
+        "agents.kruise.io/allow-internet-access": "false",
+    });
+    assert_eq!(facts(&claimed), plain);
+    assert_eq!(facts(&plain), plain);
+    // Elsewhere the same words are the user's.
+    let mut said = plain.clone();
+    said["spec"]["containers"][0]["env"] = json!([{ "name": "WHO", "value": OWNER }]);
+    said["metadata"]["annotations"][OWNER] = json!("ada");
+    assert_eq!(facts(&said), said);
+    let odd = json!({ "metadata": { "labels": [OWNER] } });
+    assert_eq!(facts(&odd), odd);
+}
+
+/// All that another sandbox is made from is in the facts.
+#[test]
+fn the_facts_of_a_sandbox_have_what_another_is_made_from() {
+    let contents = json!({
+        "template": pod_template(), "volumeClaimTemplates": [{ "metadata": { "name": "v" } }],
+        "persistentContents": ["memory"], "runtimes": [{ "name": "csi" }],
+        "pauseStrategy": { "type": "Stop" }, "autoPausePolicy": { "resume": {} }, "probes": [{ "name": "p" }],
+    });
+    let object = json!({ "metadata": { "name": "a" }, "spec": contents });
+    let whole: resources::Sandbox = resources::decode(object.to_string().as_bytes()).unwrap();
+    assert_eq!(json!(resources::SandboxFacts::from(whole).contents()), contents);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use sandgate_cache::{Cache, Key};
 use sandgate_follow::Sink as _;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_tests::kubernetes::pod_template;
 use serde_json::{Value, json};
 
@@ -52,6 +52,7 @@ pub(crate) fn sandbox(number: usize, version: usize, ready: bool) -> Value {
         },
     });
     if claimed {
+        sandbox["spec"]["template"] = claimed_template(number);
         sandbox["metadata"]["labels"]["agents.kruise.io/sandbox-id"] = json!(id(number));
         sandbox["metadata"]["annotations"] = json!({
             "agents.kruise.io/lock": format!("{number:032}"),
@@ -68,10 +69,20 @@ pub(crate) fn sandbox(number: usize, version: usize, ready: bool) -> Value {
     sandbox
 }
 
+/// The pod template of a sandbox that is claimed: a claim gives labels to the pod, and no two are equal.
+pub(crate) fn claimed_template(number: usize) -> Value {
+    let mut template = pod_template();
+    let labels = &mut template["metadata"]["labels"];
+    labels["agents.kruise.io/owner"] = json!(format!("00000000-0000-4000-9000-{:012}", number % 100));
+    labels["agents.kruise.io/sandbox-name"] = json!(format!("base-{number:06}"));
+    labels["agents.kruise.io/allow-internet-access"] = json!("true");
+    template
+}
+
 /// A cache that has read a list of so many.
 pub(crate) fn cache(count: usize, ready: bool) -> Cache {
     let cache = Cache::builder().build().expect("a cache");
-    let mut feed = cache.feed::<Sandbox>();
+    let mut feed = cache.feed::<SandboxFacts>();
     feed.begin();
     for number in 0..count {
         let bytes = sandbox(number, number + 1, ready).to_string();

@@ -9,7 +9,7 @@ use sandgate_benches::record::Record;
 use sandgate_benches::rng::Rng;
 use sandgate_benches::{machine, stats::Spread};
 use sandgate_cache::Key;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 
 use crate::Common;
 use crate::objects::{self, NAMESPACE, id, key};
@@ -34,7 +34,7 @@ pub(crate) fn run(common: &Common, record: &mut Record) {
         };
         let began = on_core();
         for key in &keys {
-            black_box(cache.get::<Sandbox>(key).expect("it is there"));
+            black_box(cache.get::<SandboxFacts>(key).expect("it is there"));
         }
         add("by name", began, READS);
         let began = on_core();

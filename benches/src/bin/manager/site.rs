@@ -9,6 +9,8 @@ use sandgate_tests::eventually;
 use sandgate_tests::kubernetes::{Draft, kruise, pod_template};
 use serde_json::{Value, json};
 
+use crate::objects::claimed_template;
+
 /// The set's name.
 pub(crate) const SET: &str = "base";
 /// How long something may take that is not measured.
@@ -70,7 +72,7 @@ impl Site {
                 },
                 "ownerReferences": [],
             },
-            "spec": { "shutdownTime": "2036-01-01T00:00:00Z" },
+            "spec": { "shutdownTime": "2036-01-01T00:00:00Z", "template": claimed_template(number) },
         }))
     }
 

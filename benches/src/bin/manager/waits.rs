@@ -11,7 +11,7 @@ use sandgate_benches::rng::Rng;
 use sandgate_benches::stats::{Spread, percentile};
 use sandgate_cache::Cache;
 use sandgate_follow::Sink as _;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -72,7 +72,7 @@ async fn each_its_own(size: usize) -> Vec<f64> {
     let cache = objects::cache(count, false);
     let waits = start(&cache, order.iter().copied()).await;
     Rng::new(3).shuffle(&mut order);
-    let mut feed = cache.feed::<Sandbox>();
+    let mut feed = cache.feed::<SandboxFacts>();
     let sent = std::thread::spawn(move || {
         let mut sent = vec![Instant::now(); count];
         let began = Instant::now();
@@ -95,7 +95,7 @@ async fn each_its_own(size: usize) -> Vec<f64> {
 async fn all_for_one(size: usize) -> Vec<f64> {
     let cache = objects::cache(10, false);
     let waits = start(&cache, std::iter::repeat_n(1, size)).await;
-    let mut feed = cache.feed::<Sandbox>();
+    let mut feed = cache.feed::<SandboxFacts>();
     let bytes = sandbox(1, 1000, true).to_string();
     let (_, object) = feed.decode(bytes.as_bytes()).expect("a sandbox");
     let sent = Instant::now();

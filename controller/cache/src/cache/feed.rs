@@ -18,8 +18,7 @@ impl<T: Kept> Sink for Feed<T> {
     type Object = Seen<T>;
 
     fn decode(&self, object: &[u8]) -> Result<(Version, Seen<T>), Rejected> {
-        let mut seen = T::read(object)?;
-        T::trim(&mut seen.object);
+        let seen = T::read(object)?;
         Ok((seen.version.clone(), seen))
     }
 

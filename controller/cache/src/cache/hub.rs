@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use sandgate_routes::Version;
 
 use super::{Kept, News};
@@ -24,7 +24,7 @@ pub(crate) type Outcome<T> = Result<Arc<Seen<T>>, WaitError>;
 /// The hubs of all kinds.
 #[derive(Default)]
 pub struct Hubs {
-    pub(super) sandboxes: Hub<Sandbox>,
+    pub(super) sandboxes: Hub<SandboxFacts>,
     pub(super) sets: Hub<SandboxSet>,
     pub(super) checkpoints: Hub<Checkpoint>,
     pub(super) templates: Hub<SandboxTemplate>,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names;
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 
 use super::hub::{Hub, Hubs};
-use super::sharing::{self, Sharing};
+use super::sharing::Sharing;
 use super::{Inner, Kind};
 use crate::predicates::{annotation, is_claimed, text};
 use crate::{Change, ConfigMapFacts, PvcFacts, SecretFacts, Seen, Store, Viewed};
@@ -27,12 +27,10 @@ pub trait Kept: Viewed + Clone {
     fn hub_mut(hubs: &mut Hubs) -> &mut Hub<Self>;
     /// A change, to be told.
     fn news(change: Change<Self>) -> News;
-    /// The labels, for the selector.
-    fn labels(&self) -> Option<&BTreeMap<String, String>>;
+    /// The label of this name, for the selector.
+    fn label(&self, name: &str) -> Option<&str>;
     /// Brings the indexes up to date.
     fn changed(inner: &mut Inner, change: &Change<Self>);
-    /// Drops what nobody reads.
-    fn trim(_object: &mut Self) {}
     /// Puts texts that are kept already in the place of equal ones.
     fn share(_sharing: &Sharing, _seen: &mut Seen<Self>) {}
 }
@@ -40,7 +38,7 @@ pub trait Kept: Viewed + Clone {
 /// A change of any kind.
 pub enum News {
     /// Of a sandbox.
-    Sandbox(Change<Sandbox>),
+    Sandbox(Change<SandboxFacts>),
     /// Of a set.
     SandboxSet(Change<SandboxSet>),
     /// Of a checkpoint.
@@ -56,7 +54,7 @@ pub enum News {
 }
 
 macro_rules! kept {
-    ($kind:ident in $field:ident, by $labels:expr, as $name:ident) => {
+    ($kind:ident in $field:ident, by $label:expr, as $name:ident) => {
         const IS: Kind = Kind::$name;
 
         fn store(inner: &mut Inner) -> &mut Store<Self> {
@@ -79,11 +77,15 @@ macro_rules! kept {
             News::$name(change)
         }
 
-        fn labels(&self) -> Option<&BTreeMap<String, String>> {
-            let labels: fn(&$kind) -> Option<&BTreeMap<String, String>> = $labels;
-            labels(self)
+        fn label(&self, name: &str) -> Option<&str> {
+            let label: for<'a> fn(&'a $kind, &str) -> Option<&'a str> = $label;
+            label(self, name)
         }
     };
+}
+
+fn in_map<'a>(labels: Option<&'a BTreeMap<String, String>>, name: &str) -> Option<&'a str> {
+    labels?.get(name).map(String::as_str)
 }
 
 /// One side of a change, with the text that an index is by.
@@ -95,8 +97,8 @@ fn sides<'a, T>(change: &'a Change<T>, text: impl Fn(&'a Seen<T>) -> &'a str) ->
     (side(&change.before), side(&change.after))
 }
 
-impl Kept for Sandbox {
-    kept!(Sandbox in sandboxes, by |it| it.metadata.labels.as_ref(), as Sandbox);
+impl Kept for SandboxFacts {
+    kept!(SandboxFacts in sandboxes, by |it, name| it.labels.get(name), as Sandbox);
 
     fn changed(inner: &mut Inner, change: &Change<Self>) {
         inner.sharing.changed(change);
@@ -118,17 +120,13 @@ impl Kept for Sandbox {
         inner.locks.replace(before, after);
     }
 
-    fn trim(object: &mut Self) {
-        sharing::trim(object);
-    }
-
     fn share(sharing: &Sharing, seen: &mut Seen<Self>) {
         sharing.share(seen);
     }
 }
 
 impl Kept for SandboxSet {
-    kept!(SandboxSet in sets, by |it| it.metadata.labels.as_ref(), as SandboxSet);
+    kept!(SandboxSet in sets, by |it, name| in_map(it.metadata.labels.as_ref(), name), as SandboxSet);
 
     fn changed(inner: &mut Inner, change: &Change<Self>) {
         let (before, after) = sides(change, |seen| &seen.key.name);
@@ -140,7 +138,7 @@ impl Kept for SandboxSet {
 }
 
 impl Kept for Checkpoint {
-    kept!(Checkpoint in checkpoints, by |it| it.metadata.labels.as_ref(), as Checkpoint);
+    kept!(Checkpoint in checkpoints, by |it, name| in_map(it.metadata.labels.as_ref(), name), as Checkpoint);
 
     fn changed(inner: &mut Inner, change: &Change<Self>) {
         let (before, after) = sides(change, |seen| {
@@ -155,25 +153,25 @@ impl Kept for Checkpoint {
 }
 
 impl Kept for SandboxTemplate {
-    kept!(SandboxTemplate in templates, by |it| it.metadata.labels.as_ref(), as SandboxTemplate);
+    kept!(SandboxTemplate in templates, by |it, name| in_map(it.metadata.labels.as_ref(), name), as SandboxTemplate);
 
     fn changed(_inner: &mut Inner, _change: &Change<Self>) {}
 }
 
 impl Kept for SecretFacts {
-    kept!(SecretFacts in secrets, by |it| Some(&it.labels), as Secret);
+    kept!(SecretFacts in secrets, by |it, name| in_map(Some(&it.labels), name), as Secret);
 
     fn changed(_inner: &mut Inner, _change: &Change<Self>) {}
 }
 
 impl Kept for ConfigMapFacts {
-    kept!(ConfigMapFacts in config_maps, by |it| Some(&it.labels), as ConfigMap);
+    kept!(ConfigMapFacts in config_maps, by |it, name| in_map(Some(&it.labels), name), as ConfigMap);
 
     fn changed(_inner: &mut Inner, _change: &Change<Self>) {}
 }
 
 impl Kept for PvcFacts {
-    kept!(PvcFacts in pvcs, by |it| Some(&it.labels), as Pvc);
+    kept!(PvcFacts in pvcs, by |it, name| in_map(Some(&it.labels), name), as Pvc);
 
     fn changed(inner: &mut Inner, change: &Change<Self>) {
         let (before, after) =

@@ -21,14 +21,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_routes::State;
 
 use super::index::in_namespace;
 use crate::predicates::{annotation, has_expired, label};
 use crate::{Change, Key, Seen};
 
-type One = Arc<Seen<Sandbox>>;
+type One = Arc<Seen<SandboxFacts>>;
 
 /// A place on the ring.
 type Place = (u64, Key);
@@ -55,8 +55,8 @@ struct Standing<'a> {
 }
 
 /// Where a sandbox stands as long as it has not expired.
-fn standing(sandbox: &Sandbox) -> Option<Standing<'_>> {
-    if sandbox.metadata.deletion_timestamp.is_some() {
+fn standing(sandbox: &SandboxFacts) -> Option<Standing<'_>> {
+    if sandbox.is_deleting {
         return None;
     }
     let state = sandbox.address().map(|address| (sandbox.live_state(address), address)).ok()?;
@@ -68,7 +68,7 @@ fn standing(sandbox: &Sandbox) -> Option<Standing<'_>> {
     let (template, pool) =
         (label(sandbox, names::LABEL_SANDBOX_TEMPLATE), label(sandbox, names::LABEL_SANDBOX_POOL));
     let is_locked = !annotation(sandbox, names::ANNOTATION_LOCK).is_empty();
-    let is_free = is_available && !is_locked && sandbox.metadata.creation_timestamp.is_some();
+    let is_free = is_available && !is_locked && sandbox.created.is_some();
     let names = [template, if pool == template { "" } else { pool }];
     let is_named = names.iter().any(|name| !name.is_empty());
     is_named.then(|| Standing { names, free: is_free.then(|| label(sandbox, names::LABEL_TEMPLATE_HASH)) })
@@ -85,7 +85,7 @@ fn place(uid: &str) -> u64 {
 impl Pools {
     /// Brings the pools up to date. Returns the names of the pools of a sandbox that can be claimed, also if
     /// it could be before: whoever tried with its last version, and failed, may try again.
-    pub(crate) fn changed(&mut self, change: &Change<Sandbox>) -> Vec<Arc<str>> {
+    pub(crate) fn changed(&mut self, change: &Change<SandboxFacts>) -> Vec<Arc<str>> {
         let before = change.before.as_ref().and_then(|seen| Some((seen, standing(seen)?)));
         if let Some((seen, standing)) = before {
             self.remove(seen, &standing);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet};
 use sandgate_routes::State;
 
 use super::{Cache, Kept};
@@ -30,7 +30,7 @@ impl Cache {
     ///
     /// # Errors
     /// See [`ReadError`].
-    pub fn claimed(&self, namespace: Option<&str>, id: &str) -> Result<Arc<Seen<Sandbox>>, ReadError> {
+    pub fn claimed(&self, namespace: Option<&str>, id: &str) -> Result<Arc<Seen<SandboxFacts>>, ReadError> {
         let inner = self.shared.inner.read();
         let mut found = inner.ids.get(namespace, id);
         match (found.next(), found.next()) {
@@ -41,7 +41,7 @@ impl Cache {
     }
 
     /// The sandboxes of a pool that are available or in creation, by the name of the set or its template.
-    pub fn in_pool(&self, namespace: Option<&str>, template: &str) -> Vec<Arc<Seen<Sandbox>>> {
+    pub fn in_pool(&self, namespace: Option<&str>, template: &str) -> Vec<Arc<Seen<SandboxFacts>>> {
         let now = self.shared.clock.now();
         self.shared.inner.read().pools.members(namespace, template, now)
     }
@@ -54,7 +54,7 @@ impl Cache {
         template: &str,
         revision: Option<&str>,
         limit: usize,
-    ) -> Vec<Arc<Seen<Sandbox>>> {
+    ) -> Vec<Arc<Seen<SandboxFacts>>> {
         self.available_from(namespace, template, revision, 0, limit)
     }
 
@@ -67,7 +67,7 @@ impl Cache {
         revision: Option<&str>,
         start: u64,
         limit: usize,
-    ) -> Vec<Arc<Seen<Sandbox>>> {
+    ) -> Vec<Arc<Seen<SandboxFacts>>> {
         let now = self.shared.clock.now();
         let inner = self.shared.inner.read();
         inner.pools.free(namespace, template, revision, start, now).take(limit).cloned().collect()
@@ -80,8 +80,8 @@ impl Cache {
         template: &str,
         revision: Option<&str>,
         start: u64,
-        mut fits: impl FnMut(&Seen<Sandbox>) -> bool,
-    ) -> Option<Arc<Seen<Sandbox>>> {
+        mut fits: impl FnMut(&Seen<SandboxFacts>) -> bool,
+    ) -> Option<Arc<Seen<SandboxFacts>>> {
         let now = self.shared.clock.now();
         let inner = self.shared.inner.read();
         inner.pools.free(namespace, template, revision, start, now).find(|seen| fits(seen)).cloned()
@@ -117,9 +117,9 @@ impl Cache {
     }
 
     /// The sandboxes of an owner, without those that are only kept because their create failed.
-    pub fn sandboxes(&self, namespace: Option<&str>, owner: Option<&str>) -> Vec<Arc<Seen<Sandbox>>> {
+    pub fn sandboxes(&self, namespace: Option<&str>, owner: Option<&str>) -> Vec<Arc<Seen<SandboxFacts>>> {
         let inner = self.shared.inner.read();
-        let is_shown = |seen: &&Arc<Seen<Sandbox>>| !is_reserved_failed(seen);
+        let is_shown = |seen: &&Arc<Seen<SandboxFacts>>| !is_reserved_failed(seen);
         match owner {
             Some(owner) => inner.owners.get(namespace, owner).filter(is_shown).cloned().collect(),
             None => in_namespace(&inner.sandboxes, namespace).filter(is_shown).cloned().collect(),
@@ -131,7 +131,7 @@ impl Cache {
         let now = self.shared.clock.now();
         let inner = self.shared.inner.read();
         let is_active =
-            |seen: &&Arc<Seen<Sandbox>>| !is_reserved_failed(seen) && state(seen, now) != State::Dead;
+            |seen: &&Arc<Seen<SandboxFacts>>| !is_reserved_failed(seen) && state(seen, now) != State::Dead;
         match owner {
             Some(owner) => inner.owners.get(namespace, owner).filter(is_active).count(),
             None => in_namespace(&inner.sandboxes, namespace).filter(is_active).count(),
@@ -139,13 +139,13 @@ impl Cache {
     }
 
     /// The sandboxes of an owner that are [live for a quota](is_live_for_quota). No owner has none.
-    pub fn live_of(&self, owner: &str) -> Vec<Arc<Seen<Sandbox>>> {
+    pub fn live_of(&self, owner: &str) -> Vec<Arc<Seen<SandboxFacts>>> {
         let inner = self.shared.inner.read();
         inner.owners.get(None, owner).filter(|seen| is_live_for_quota(seen)).cloned().collect()
     }
 
     /// The sandboxes whose lock annotation has this value.
-    pub fn by_lock(&self, lock: &str) -> Vec<Arc<Seen<Sandbox>>> {
+    pub fn by_lock(&self, lock: &str) -> Vec<Arc<Seen<SandboxFacts>>> {
         self.shared.inner.read().locks.get(None, lock).cloned().collect()
     }
 

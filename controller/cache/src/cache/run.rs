@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use sandgate_follow::{Api, FollowState, Follower, Hooks, StatusCell, supervise};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -6,8 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandgate_objects::openkruise::names;
-use sandgate_objects::openkruise::resources::{PodInfo, PodTemplate, Sandbox};
+use sandgate_objects::openkruise::resources::{PodTemplate, SandboxFacts};
 
 use crate::{Change, Seen};
 
@@ -15,16 +14,22 @@ use crate::{Change, Seen};
 #[derive(Default)]
 pub struct Sharing {
     templates: BTreeMap<PodTemplate, usize>,
-    namespaces: BTreeMap<Arc<str>, usize>,
+    /// Namespaces, and the names of labels and annotations.
+    names: BTreeMap<Arc<str>, usize>,
 }
 
 impl Sharing {
     /// Puts the kept texts in the place of equal ones.
-    pub(crate) fn share(&self, seen: &mut Seen<Sandbox>) {
-        if let Some((kept, _)) = self.namespaces.get_key_value(&*seen.key.namespace) {
-            seen.key.namespace = Arc::clone(kept);
+    pub(crate) fn share(&self, seen: &mut Seen<SandboxFacts>) {
+        let kept = |name: &str| self.names.get_key_value(name).map(|(kept, _)| Arc::clone(kept));
+        let sandbox = &mut seen.object;
+        if let Some(namespace) = kept(&sandbox.namespace) {
+            sandbox.namespace = namespace;
         }
-        if let Some(template) = &mut seen.object.spec.template
+        seen.key.namespace = Arc::clone(&sandbox.namespace);
+        sandbox.labels.share(kept);
+        sandbox.annotations.share(kept);
+        if let Some(template) = &mut sandbox.template
             && let Some((kept, _)) = self.templates.get_key_value(template)
         {
             *template = kept.clone();
@@ -32,16 +37,20 @@ impl Sharing {
     }
 
     /// Counts the texts of what is new, and forgets those of what is old.
-    pub(crate) fn changed(&mut self, change: &Change<Sandbox>) {
+    pub(crate) fn changed(&mut self, change: &Change<SandboxFacts>) {
         if let Some(seen) = &change.after {
-            *self.namespaces.entry(Arc::clone(&seen.key.namespace)).or_default() += 1;
-            if let Some(template) = &seen.spec.template {
+            for name in names(seen) {
+                *self.names.entry(Arc::clone(name)).or_default() += 1;
+            }
+            if let Some(template) = &seen.template {
                 *self.templates.entry(template.clone()).or_default() += 1;
             }
         }
         if let Some(seen) = &change.before {
-            forget(&mut self.namespaces, &seen.key.namespace);
-            if let Some(template) = &seen.spec.template {
+            for name in names(seen) {
+                forget(&mut self.names, name);
+            }
+            if let Some(template) = &seen.template {
                 forget(&mut self.templates, template);
             }
         }
@@ -54,42 +63,15 @@ impl Sharing {
     }
 }
 
+fn names(sandbox: &SandboxFacts) -> impl Iterator<Item = &Arc<str>> {
+    [&sandbox.namespace].into_iter().chain(sandbox.labels.names()).chain(sandbox.annotations.names())
+}
+
 fn forget<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {
             counts.remove(key);
-        }
-    }
-}
-
-/// Drops what nobody here reads, and the spare room of what was decoded. Writes are patches, so nothing is
-/// lost in the cluster.
-pub(crate) fn trim(sandbox: &mut Sandbox) {
-    let metadata = &mut sandbox.metadata;
-    metadata.managed_fields = None;
-    metadata.self_link = None;
-    metadata.generate_name = None;
-    if let Some(annotations) = &mut metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-        annotations.remove(names::ANNOTATION_HASH_IMMUTABLE_PART);
-    }
-    if let Some(owners) = &mut metadata.owner_references {
-        owners.shrink_to_fit();
-    }
-    if let Some(finalizers) = &mut metadata.finalizers {
-        finalizers.shrink_to_fit();
-    }
-    sandbox.spec.persistent_contents.shrink_to_fit();
-    sandbox.spec.runtimes.shrink_to_fit();
-    sandbox.spec.volume_claim_templates.shrink_to_fit();
-    sandbox.spec.probes.shrink_to_fit();
-    if let Some(status) = &mut sandbox.status {
-        status.conditions.shrink_to_fit();
-        status.schedules.shrink_to_fit();
-        (status.node_name, status.sandbox_ip, status.update_revision) = (None, None, None);
-        if let Some(pod) = status.pod_info.take() {
-            status.pod_info = Some(PodInfo { pod_ip: pod.pod_ip, ..PodInfo::default() });
         }
     }
 }

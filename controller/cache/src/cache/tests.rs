@@ -33,7 +33,7 @@ mod waits;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 
 use crate::testing::TestCache;
 use crate::{Action, Check, Seen, Wait};
@@ -44,16 +44,13 @@ const LONG: Duration = Duration::from_secs(3600);
 /// A wait for a label.
 fn labelled(
     test: &TestCache,
-    seen: &Arc<Seen<Sandbox>>,
+    seen: &Arc<Seen<SandboxFacts>>,
     action: Action,
     label: &'static str,
-) -> Wait<Sandbox> {
-    test.wait(&seen.key, &seen.uid, action, move |seen: &Seen<Sandbox>| {
-        let labels = seen.metadata.labels.as_ref();
-        match labels.and_then(|labels| labels.get(label)).map(String::as_str) {
-            Some("failed") => Check::Failed(format!("{label} failed")),
-            Some(_) => Check::Done,
-            None => Check::Not,
-        }
+) -> Wait<SandboxFacts> {
+    test.wait(&seen.key, &seen.uid, action, move |seen: &Seen<SandboxFacts>| match seen.labels.get(label) {
+        Some("failed") => Check::Failed(format!("{label} failed")),
+        Some(_) => Check::Done,
+        None => Check::Not,
     })
 }

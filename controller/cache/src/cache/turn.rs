@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use tokio::sync::Notify;
 
 use super::hub::Predicate;
@@ -81,7 +81,7 @@ pub struct Turn {
     key: Key,
     uid: Arc<str>,
     action: Action,
-    predicate: Mutex<Option<Predicate<Sandbox>>>,
+    predicate: Mutex<Option<Predicate<SandboxFacts>>>,
     /// None after the release, and from the start of the wait on.
     held: Mutex<Option<Held>>,
 }
@@ -98,7 +98,7 @@ impl Turn {
     /// # Errors
     /// [`WaitError::Used`] if it was called before, or after the [release](Self::release); otherwise as
     /// [`Wait::within`](super::Wait::within).
-    pub async fn wait(&self, timeout: Duration) -> Result<Arc<Seen<Sandbox>>, WaitError> {
+    pub async fn wait(&self, timeout: Duration) -> Result<Arc<Seen<SandboxFacts>>, WaitError> {
         let Some(_held) = self.held.lock().take() else { return Err(WaitError::Used) };
         let Some(predicate) = self.predicate.lock().take() else { return Err(WaitError::Used) };
         Until { shared: &self.shared, key: &self.key, uid: &self.uid, asked: None, timeout, cancel: None }
@@ -118,7 +118,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`WaitError::Conflict`] if another action has its turn.
-    pub fn turn(&self, sandbox: &Seen<Sandbox>, action: Action) -> Result<Turn, WaitError> {
+    pub fn turn(&self, sandbox: &Seen<SandboxFacts>, action: Action) -> Result<Turn, WaitError> {
         let held = take(&self.shared, &sandbox.uid, action)?;
         Ok(Turn {
             shared: Arc::clone(&self.shared),
@@ -136,7 +136,7 @@ impl Cache {
     /// [`WaitError::Conflict`] if another action still has its turn after this time.
     pub async fn turn_within(
         &self,
-        sandbox: &Seen<Sandbox>,
+        sandbox: &Seen<SandboxFacts>,
         action: Action,
         timeout: Duration,
     ) -> Result<Turn, WaitError> {

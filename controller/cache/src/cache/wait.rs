@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
 use sandgate_routes::Version;
 use tokio_util::sync::CancellationToken;
 
@@ -132,7 +132,7 @@ impl Until<'_> {
 
 /// What each action waits for on a sandbox. The wait begins after the spec was written and the answer was
 /// given to the cache, so a spec that asks for something else is one that somebody has changed since.
-pub(super) fn predicate_of(action: Action, clock: Arc<dyn Clock>) -> Predicate<Sandbox> {
+pub(super) fn predicate_of(action: Action, clock: Arc<dyn Clock>) -> Predicate<SandboxFacts> {
     Box::new(move |seen| {
         let now = clock.now();
         let (is_asked_for, is_done) = match action {
@@ -174,7 +174,7 @@ impl Cache {
     }
 
     /// A wait until a sandbox is ready: see [`ready`].
-    pub fn ready(&self, key: &Key, uid: &str) -> Wait<Sandbox> {
+    pub fn ready(&self, key: &Key, uid: &str) -> Wait<SandboxFacts> {
         let clock = Arc::clone(&self.shared.clock);
         self.wait(key, uid, Action::Ready, move |seen| ready(seen, clock.now()))
     }

@@ -26,7 +26,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use sandgate_cache::{Action, Check, ConfigMapFacts, Seen, WriteError};
 use sandgate_objects::openkruise::names::LABEL_RESERVED_FAILED;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -171,12 +171,10 @@ impl<P: Prepare> Shared<P> {
     /// The living sandbox that was claimed for this marker.
     async fn claimed_for(&self, caller: &Caller, marker: &Marker) -> Result<Option<One>, Error> {
         let selector = format!("{LABEL_CREATE}={}", marker.name());
-        let found = self.writes.list::<Sandbox>(caller.namespace.as_deref(), &selector, 16).await;
-        let is_reserved = |seen: &Sandbox| {
-            seen.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_RESERVED_FAILED))
-        };
+        let found = self.writes.list::<SandboxFacts>(caller.namespace.as_deref(), &selector, 16).await;
         let fits = |seen: &One| {
-            is_given(seen, &marker.lock) && seen.metadata.deletion_timestamp.is_none() && !is_reserved(seen)
+            let is_kept = seen.is_deleting || seen.labels.has(LABEL_RESERVED_FAILED);
+            is_given(seen, &marker.lock) && !is_kept
         };
         Ok(found.map_err(unavailable)?.into_iter().find(fits))
     }
@@ -297,8 +295,8 @@ impl<P: Prepare> Shared<P> {
     /// The sandbox of a request that was done before.
     async fn again(&self, reference: &Reference) -> Result<(One, How), Error> {
         let Reference { key, uid } = reference;
-        let read = self.writes.read::<Sandbox>(key).await.map_err(unavailable)?;
-        let lives = |seen: &One| seen.uid == *uid && seen.metadata.deletion_timestamp.is_none();
+        let read = self.writes.read::<SandboxFacts>(key).await.map_err(unavailable)?;
+        let lives = |seen: &One| seen.uid == *uid && !seen.is_deleting;
         let Some(seen) = read.filter(lives) else {
             let message = "Idempotency-Key: the sandbox that was made for it has ended";
             return Err(Error::new(ErrorKind::Conflict, message));

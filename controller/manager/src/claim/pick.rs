@@ -9,7 +9,7 @@ mod tests;
 use sandgate_cache::Seen;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names::{ANNOTATION_LOCK, LABEL_SANDBOX_CLAIMED};
-use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet};
+use sandgate_objects::openkruise::resources::{SandboxFacts, SandboxSet};
 
 /// The pool that is looked at.
 #[derive(Clone, Copy)]
@@ -21,14 +21,10 @@ pub(super) struct Pool<'a> {
 impl Pool<'_> {
     /// Whether the sandbox is the pool's and nobody has it. The owner reference decides, not a label: the
     /// template that labels name may serve several sets.
-    pub(super) fn has(&self, sandbox: &Seen<Sandbox>) -> bool {
-        let metadata = &sandbox.metadata;
-        let annotations = metadata.annotations.as_ref();
-        let lock = annotations.and_then(|annotations| annotations.get(ANNOTATION_LOCK));
-        let claimed = metadata.labels.as_ref().and_then(|labels| labels.get(LABEL_SANDBOX_CLAIMED));
+    pub(super) fn has(&self, sandbox: &Seen<SandboxFacts>) -> bool {
         sandbox.key.namespace == self.set.key.namespace
             && sandbox.pool() == Some(&*self.set.key.name)
-            && lock.is_none_or(String::is_empty)
-            && claimed.is_none_or(|claimed| claimed != "true")
+            && sandbox.annotation(ANNOTATION_LOCK).is_empty()
+            && sandbox.label(LABEL_SANDBOX_CLAIMED) != "true"
     }
 }

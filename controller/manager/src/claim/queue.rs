@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use sandgate_cache::{Key, Seen};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_routes::Version;
 use tokio::sync::Notify;
 
@@ -64,7 +64,7 @@ impl Queue {
 
     /// Another has changed the sandbox since this version: it is not taken again before the cache shows a
     /// newer one. `current` says what the cache shows.
-    pub(super) fn is_stale(&self, seen: &Seen<Sandbox>, current: impl Fn(&Key) -> Option<Version>) {
+    pub(super) fn is_stale(&self, seen: &Seen<SandboxFacts>, current: impl Fn(&Key) -> Option<Version>) {
         let mut lines = self.0.lock();
         if lines.stale.len() >= STALE {
             lines.stale.retain(|key, version| current(key).is_some_and(|shown| shown <= *version));
@@ -97,7 +97,7 @@ impl Ticket {
     /// `look` gives the first sandbox that its argument accepts.
     pub(super) fn look(
         &self,
-        look: impl FnOnce(&mut dyn FnMut(&Seen<Sandbox>) -> bool) -> Option<Arc<Seen<Sandbox>>>,
+        look: impl FnOnce(&mut dyn FnMut(&Seen<SandboxFacts>) -> bool) -> Option<Arc<Seen<SandboxFacts>>>,
     ) -> Turn {
         let mut lines = self.queue.0.lock();
         let line = lines.waiting.get(&self.set);
@@ -160,7 +160,7 @@ pub(super) struct Pick {
     queue: Queue,
     set: Key,
     /// The sandbox.
-    pub(super) seen: Arc<Seen<Sandbox>>,
+    pub(super) seen: Arc<Seen<SandboxFacts>>,
 }
 
 impl Drop for Pick {

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandgate_cache::predicates::is_claimed;
 use sandgate_cache::{Kept, Key, Seen, WaitError, WriteError};
-use sandgate_objects::openkruise::names::{
-    ANNOTATION_LOCK, ANNOTATION_OWNER, LABEL_CHECKPOINT_ID, LABEL_SANDBOX_CLAIMED,
-};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::names::{ANNOTATION_LOCK, ANNOTATION_OWNER, LABEL_CHECKPOINT_ID};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -23,7 +22,7 @@ use crate::timeouts::after;
 use crate::{Caller, Error, ErrorKind, NewSandbox};
 
 /// A sandbox.
-pub(super) type One = Arc<Seen<Sandbox>>;
+pub(super) type One = Arc<Seen<SandboxFacts>>;
 
 /// How much longer than the wait for it a sandbox lives that nobody claims.
 const GRACE: Duration = Duration::from_secs(120);
@@ -289,18 +288,22 @@ impl<P: Prepare> Shared<P> {
         }
     }
 
-    fn look(&self, set: &Seen<SandboxSet>, may_take: &mut dyn FnMut(&Seen<Sandbox>) -> bool) -> Option<One> {
+    fn look(
+        &self,
+        set: &Seen<SandboxSet>,
+        may_take: &mut dyn FnMut(&Seen<SandboxFacts>) -> bool,
+    ) -> Option<One> {
         let (namespace, name) = (Some(&*set.key.namespace), &*set.key.name);
         let revision = set.status.as_ref().and_then(|status| status.update_revision.as_deref());
         let pool = Pool { set };
         self.cache.pick(namespace, name, revision, self.place, |seen| pool.has(seen) && may_take(seen))
     }
 
-    fn missed(&self, seen: &Seen<Sandbox>) {
-        let shown = self.cache.get::<Sandbox>(&seen.key);
+    fn missed(&self, seen: &Seen<SandboxFacts>) {
+        let shown = self.cache.get::<SandboxFacts>(&seen.key);
         let is_gone = shown.is_none_or(|shown| shown.uid != seen.uid);
         self.writes.observer().missed(if is_gone { "gone" } else { "changed" });
-        let version = |key: &Key| self.cache.get::<Sandbox>(key).map(|shown| shown.version.clone());
+        let version = |key: &Key| self.cache.get::<SandboxFacts>(key).map(|shown| shown.version.clone());
         self.queue.is_stale(seen, version);
     }
 
@@ -339,7 +342,7 @@ impl<P: Prepare> Shared<P> {
             let error = match self.writes.patch(seen, patch.clone()).await {
                 Ok(given) => return Ok(Some(given)),
                 Err(WriteError::NotFound(_)) => {
-                    self.cache.deleted_by_us::<Sandbox>(&seen.key, &seen.uid);
+                    self.cache.deleted_by_us::<SandboxFacts>(&seen.key, &seen.uid);
                     return Ok(None);
                 }
                 Err(WriteError::Conflict(_)) if !is_unsure => return Ok(None),
@@ -347,7 +350,7 @@ impl<P: Prepare> Shared<P> {
                 Err(error) => error,
             };
             is_unsure |= matches!(error, WriteError::Unanswered(_));
-            if is_unsure && let Ok(shown) = self.writes.read::<Sandbox>(&seen.key).await {
+            if is_unsure && let Ok(shown) = self.writes.read::<SandboxFacts>(&seen.key).await {
                 match shown.filter(|shown| shown.uid == seen.uid) {
                     None => return Ok(None),
                     Some(shown) if is_given(&shown, lock) => return Ok(Some(shown)),
@@ -381,8 +384,8 @@ impl<P: Prepare> Shared<P> {
                 Err(Failed { error, left: What::Nothing }) => return Err(failed(error, &made)),
                 Err(error) => return Err(error),
             }
-            let read = self.read::<Sandbox>(&made.key).await.map_err(|error| failed(error, &made))?;
-            match read.filter(|read| read.uid == made.uid && read.metadata.deletion_timestamp.is_none()) {
+            let read = self.read::<SandboxFacts>(&made.key).await.map_err(|error| failed(error, &made))?;
+            match read.filter(|read| read.uid == made.uid && !read.is_deleting) {
                 Some(read) => shown = read,
                 None => return Err(ended().into()),
             }
@@ -398,7 +401,7 @@ impl<P: Prepare> Shared<P> {
         loop {
             let ends = after(self.cache.clock().now(), ready + GRACE);
             let object = make::sandbox(source, &key, order, ends)?;
-            let error = match self.writes.create::<Sandbox>(&key.namespace, &object).await {
+            let error = match self.writes.create::<SandboxFacts>(&key.namespace, &object).await {
                 Ok(made) => return Ok(made),
                 Err(error @ WriteError::Refused { .. }) => return Err(Error::from(error).into()),
                 // The namespace, or the kind, does not exist.
@@ -406,7 +409,7 @@ impl<P: Prepare> Shared<P> {
                 Err(error) => error,
             };
             let is_taken = matches!(error, WriteError::AlreadyExists(_));
-            if let Ok(Some(shown)) = self.writes.read::<Sandbox>(&key).await {
+            if let Ok(Some(shown)) = self.writes.read::<SandboxFacts>(&key).await {
                 if lock_of(&shown) == order.lock {
                     return Ok(shown);
                 }
@@ -478,7 +481,7 @@ impl<P: Prepare> Shared<P> {
 
     /// The sandbox as the cache shows it by now.
     fn newest(&self, seen: &One) -> One {
-        let shown = self.cache.get::<Sandbox>(&seen.key);
+        let shown = self.cache.get::<SandboxFacts>(&seen.key);
         let shown = shown.filter(|shown| shown.uid == seen.uid && shown.version > seen.version);
         shown.unwrap_or_else(|| Arc::clone(seen))
     }
@@ -493,16 +496,13 @@ impl<P: Prepare> Shared<P> {
 }
 
 /// The lock of a sandbox.
-pub(super) fn lock_of(sandbox: &Sandbox) -> &str {
-    let annotations = sandbox.metadata.annotations.as_ref();
-    annotations.and_then(|annotations| annotations.get(ANNOTATION_LOCK)).map_or("", String::as_str)
+pub(super) fn lock_of(sandbox: &SandboxFacts) -> &str {
+    sandbox.annotation(ANNOTATION_LOCK)
 }
 
 /// Whether the claim with this lock has the sandbox.
-pub(super) fn is_given(sandbox: &Sandbox, lock: &str) -> bool {
-    let labels = sandbox.metadata.labels.as_ref();
-    let claimed = labels.and_then(|labels| labels.get(LABEL_SANDBOX_CLAIMED));
-    lock_of(sandbox) == lock && claimed.is_some_and(|claimed| claimed == "true")
+pub(super) fn is_given(sandbox: &SandboxFacts, lock: &str) -> bool {
+    lock_of(sandbox) == lock && is_claimed(sandbox)
 }
 
 fn id_of(checkpoint: &Checkpoint) -> Option<&str> {

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use sandgate_cache::request::Only;
 use sandgate_cache::{ConfigMapFacts, Seen, WriteError};
 use sandgate_objects::openkruise::names::{ANNOTATION_CLAIM_TIMESTAMP, LABEL_RESERVED_FAILED};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 
 use super::idempotency::{self, Marker, State};
 use super::steps::{lock_of, unavailable};
@@ -76,7 +76,7 @@ impl<P: Prepare> Shared<P> {
         Ok(swept)
     }
 
-    async fn is_nobodys(&self, seen: &Seen<Sandbox>, name: &str) -> Result<bool, WriteError> {
+    async fn is_nobodys(&self, seen: &Seen<SandboxFacts>, name: &str) -> Result<bool, WriteError> {
         let now = self.cache.clock().now();
         let oldest = self.settings.claim_timeout + self.settings.ready_timeout * 4;
         if !claimed_at(seen).is_some_and(|at| is_older(at, now, oldest)) {
@@ -95,7 +95,7 @@ impl<P: Prepare> Shared<P> {
 }
 
 /// Whether the marker is for another sandbox than this one.
-fn is_anothers(marker: &Marker, seen: &Seen<Sandbox>) -> bool {
+fn is_anothers(marker: &Marker, seen: &Seen<SandboxFacts>) -> bool {
     match &marker.state {
         State::Done(reference) => reference.uid != seen.uid,
         State::Failed => true,
@@ -117,13 +117,11 @@ fn is_older(at: Timestamp, now: Timestamp, than: Duration) -> bool {
 }
 
 /// The marker that the sandbox was claimed for, unless somebody keeps it.
-fn create_of(seen: &Sandbox) -> Option<&str> {
-    let metadata = &seen.metadata;
-    let labels = metadata.labels.as_ref()?;
-    let is_kept = metadata.deletion_timestamp.is_some() || labels.contains_key(LABEL_RESERVED_FAILED);
-    labels.get(LABEL_CREATE).filter(|_| !is_kept).map(String::as_str)
+fn create_of(seen: &SandboxFacts) -> Option<&str> {
+    let is_kept = seen.is_deleting || seen.labels.has(LABEL_RESERVED_FAILED);
+    seen.labels.get(LABEL_CREATE).filter(|_| !is_kept)
 }
 
-fn claimed_at(seen: &Sandbox) -> Option<Timestamp> {
-    seen.metadata.annotations.as_ref()?.get(ANNOTATION_CLAIM_TIMESTAMP)?.parse().ok()
+fn claimed_at(seen: &SandboxFacts) -> Option<Timestamp> {
+    seen.annotations.get(ANNOTATION_CLAIM_TIMESTAMP)?.parse().ok()
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sandgate_cache::request::Only;
 use sandgate_cache::{Key, Seen, WriteError};
 use sandgate_objects::openkruise::names::LABEL_RESERVED_FAILED;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -58,7 +58,8 @@ impl<P: Prepare> Shared<P> {
                 Ok(given) => given,
                 Err(error) => return self.left_behind(&seen.key, &error),
             },
-            What::Made(key) => match self.until_known(until, || self.writes.read::<Sandbox>(&key)).await {
+            What::Made(key) => match self.until_known(until, || self.writes.read::<SandboxFacts>(&key)).await
+            {
                 Ok(shown) => shown.filter(|shown| lock_of(shown) == lock),
                 Err(error) => return self.left_behind(&key, &error),
             },
@@ -66,7 +67,7 @@ impl<P: Prepare> Shared<P> {
         let Some(seen) = seen else { return self.prepare.release(&caller, &lock).await };
         if reserve == Reserve::Never {
             let deleted =
-                self.until_known(until, || self.writes.delete::<Sandbox>(&seen, Only::ThisUid)).await;
+                self.until_known(until, || self.writes.delete::<SandboxFacts>(&seen, Only::ThisUid)).await;
             if let Err(error) = deleted {
                 return self.left_behind(&seen.key, &error);
             }
@@ -81,12 +82,12 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// Marks a sandbox as failed, for somebody to look at.
-    async fn reserve(&self, seen: &Seen<Sandbox>, reserve: Reserve) -> Result<(), WriteError> {
+    async fn reserve(&self, seen: &Seen<SandboxFacts>, reserve: Reserve) -> Result<(), WriteError> {
         let ends = match reserve {
             Reserve::For(kept) => Some(stamp(after(self.cache.clock().now(), kept))),
             Reserve::Never | Reserve::Forever => None,
         };
-        let Some(shown) = self.writes.read::<Sandbox>(&seen.key).await? else { return Ok(()) };
+        let Some(shown) = self.writes.read::<SandboxFacts>(&seen.key).await? else { return Ok(()) };
         if shown.uid != seen.uid {
             return Ok(());
         }

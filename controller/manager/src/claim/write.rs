@@ -8,12 +8,13 @@ use sandgate_cache::Seen;
 use sandgate_objects::openkruise::SANDBOX_ID;
 use sandgate_objects::openkruise::names::{
     ANNOTATION_CLAIM_TIMESTAMP, ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_LOCK, ANNOTATION_OWNER,
-    ANNOTATION_RESERVE_PAUSED, ANNOTATION_RUNTIME_ACCESS_TOKEN, LABEL_SANDBOX_CLAIMED, LABEL_SANDBOX_NAME,
+    ANNOTATION_RESERVE_PAUSED, ANNOTATION_RUNTIME_ACCESS_TOKEN, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_CLAIMED,
+    LABEL_SANDBOX_NAME,
 };
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Map, Value, json};
 
-use crate::names::{LABEL_ALLOW_INTERNET, LABEL_CREATE};
+use crate::names::LABEL_CREATE;
 use crate::timeouts::{Deadlines, write_retention};
 use crate::{Caller, Error, Extensions, FOREVER, NewSandbox};
 
@@ -43,7 +44,7 @@ pub(super) fn stamp(at: Timestamp) -> String {
 /// # Errors
 /// The sandbox's template cannot be read, or has no container that could be changed.
 pub(super) fn patch(
-    sandbox: &Seen<Sandbox>,
+    sandbox: &Seen<SandboxFacts>,
     order: &Order,
     id: &str,
     now: Timestamp,
@@ -54,7 +55,7 @@ pub(super) fn patch(
     if let Some(policy) = auto_pause_policy(sandbox, wanted) {
         spec["autoPausePolicy"] = policy;
     }
-    if let Some(template) = &sandbox.spec.template {
+    if let Some(template) = &sandbox.template {
         let labels = pod_labels(order, &sandbox.key.name);
         let mut patch = json!({ "metadata": { "labels": labels } });
         if is_in_place(&wanted.extensions) {
@@ -126,11 +127,11 @@ fn texts(pairs: &std::collections::BTreeMap<String, String>) -> Map<String, Valu
 
 /// What changes in `spec.autoPausePolicy`. Only the part that wakes a sandbox is the caller's; what the set
 /// says of probes stays.
-fn auto_pause_policy(sandbox: &Sandbox, wanted: &NewSandbox) -> Option<Value> {
+fn auto_pause_policy(sandbox: &SandboxFacts, wanted: &NewSandbox) -> Option<Value> {
     if wanted.auto_resume {
         return Some(json!({ "resume": { "onIngressTraffic": on_ingress(wanted) } }));
     }
-    let policy = sandbox.spec.auto_pause_policy.as_ref()?.parse().ok()?;
+    let policy = sandbox.auto_pause_policy.as_ref()?.parse().ok()?;
     let has_it = policy.pointer("/resume/onIngressTraffic").is_some();
     has_it.then(|| json!({ "resume": { "onIngressTraffic": null } }))
 }

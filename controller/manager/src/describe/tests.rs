@@ -1,5 +1,5 @@
 use sandgate_cache::testing::{TestCache, claimed, paused, pausing, running, set};
-use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{SandboxFacts, SandboxSet, SandboxTemplate};
 use serde_json::{Value, json};
 
 use super::{Size, describe, describe_template, said, shown};
@@ -37,12 +37,12 @@ fn an_owner_sees_what_lives_and_is_made() {
         ("nobody has it", running("one"), None),
     ];
     for (what, sandbox, expected) in cases {
-        let seen = test.answer::<Sandbox>(&sandbox);
+        let seen = test.answer::<SandboxFacts>(&sandbox);
         assert_eq!(shown(&seen, test.now()), expected, "{what}");
     }
     let mut kept = base();
     kept["metadata"]["labels"]["agents.kruise.io/reserved-failed-sandbox"] = "true".into();
-    assert_eq!(shown(&test.answer::<Sandbox>(&kept), test.now()), None);
+    assert_eq!(shown(&test.answer::<SandboxFacts>(&kept), test.now()), None);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn a_sandbox_is_described_with_the_users_own_words_only() {
             {"resources": {"requests": {"cpu": "500m", "memory": "256Mi", "ephemeral-storage": "1Gi"}}},
         ]}},
     });
-    let seen = test.show::<Sandbox>(&sandbox);
+    let seen = test.show::<SandboxFacts>(&sandbox);
     let described = describe(&test, &seen, test.now());
     let expected = json!({"user": "ada", "team": "red", "security.agents.kruise.io/agent-name": "a1"});
     assert_eq!(json!(described.metadata), expected);

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sandgate_cache::testing::{TestCache, claimed, pausing};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_peering::{Delivery, RouteMessage};
 use tokio::time::Instant;
 
@@ -31,13 +31,13 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
     let gateways = Gateways::new(Some(Arc::clone(&told) as Arc<dyn Push>), Duration::from_millis(500));
     let mut sandbox = claimed("one", "ada", "id1");
     sandbox["metadata"]["annotations"]["agents.kruise.io/runtime-access-token"] = "t".into();
-    let seen = test.show::<Sandbox>(&sandbox);
+    let seen = test.show::<SandboxFacts>(&sandbox);
     gateways.announce(&seen, test.now()).await;
     gateways.withdraw(&seen).await;
-    let paused = test.show::<Sandbox>(&pausing(sandbox.clone()));
+    let paused = test.show::<SandboxFacts>(&pausing(sandbox.clone()));
     gateways.announce(&paused, test.now()).await;
     sandbox["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let deleting = test.show::<Sandbox>(&sandbox);
+    let deleting = test.show::<SandboxFacts>(&sandbox);
     gateways.withdraw(&deleting).await;
     let messages = told.messages.lock().clone();
     let states: Vec<_> = messages.iter().map(|message| message.state.as_str()).collect();
@@ -64,7 +64,7 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
 async fn without_a_way_to_the_gateways_nothing_is_told() {
     let test = TestCache::new();
     let gateways = Gateways::new(None, Duration::from_millis(500));
-    let seen = test.show::<Sandbox>(&claimed("one", "ada", "id1"));
+    let seen = test.show::<SandboxFacts>(&claimed("one", "ada", "id1"));
     gateways.announce(&seen, test.now()).await;
     gateways.withdraw(&seen).await;
     assert_eq!(gateways.pushed(), Pushed::default());

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 use sandgate_cache::testing::{TestCache, claimed, paused};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 
 use super::{Place, list, page};
 use crate::{Caller, ErrorKind, Filter, ShownState};
@@ -60,7 +60,7 @@ fn a_list_has_what_fits_the_filter_and_is_the_callers() {
         sandbox["metadata"]["labels"]["agents.kruise.io/sandbox-template"] = template.into();
         sandbox["metadata"]["annotations"]["agents.kruise.io/claim-timestamp"] = claimed_at.into();
         sandbox["metadata"]["annotations"]["user"] = name.into();
-        test.show::<Sandbox>(&if name == "two" { paused(sandbox) } else { sandbox });
+        test.show::<SandboxFacts>(&if name == "two" { paused(sandbox) } else { sandbox });
     }
     let caller =
         Caller { owner: "ada".into(), team: "t".into(), namespace: Some("default".into()), quota: [].into() };

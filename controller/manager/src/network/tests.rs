@@ -1,5 +1,5 @@
 use sandgate_cache::testing::{TestCache, claimed};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::json;
 
 use super::{policy, rules, written};
@@ -27,7 +27,7 @@ fn what_is_allowed_comes_before_what_is_rejected() {
 
 #[test]
 fn a_policy_is_the_sandboxs_own_and_ends_with_it() {
-    let seen = TestCache::new().show::<Sandbox>(&claimed("one", "ada", "id1"));
+    let seen = TestCache::new().show::<SandboxFacts>(&claimed("one", "ada", "id1"));
     let made = policy(&seen, "id1", &network(&["1.1.1.1"], &[]));
     assert_eq!(made["metadata"]["name"], "sandgate-uid-one");
     assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "uid-one");

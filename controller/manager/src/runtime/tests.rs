@@ -6,7 +6,7 @@ use http::Request;
 use hyper::body::Bytes;
 use parking_lot::Mutex;
 use sandgate_cache::testing::{TestCache, claimed};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -50,7 +50,7 @@ fn sandbox() -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_runtime_is_asked_five_times_and_longer_apart_each_time() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&sandbox());
+    let seen = test.show::<SandboxFacts>(&sandbox());
     let took = async |answers: &[Option<u16>], init| {
         let (script, runtime) = script(answers);
         let began = Instant::now();
@@ -72,9 +72,9 @@ async fn a_runtime_is_where_the_annotation_or_the_newest_pod_says() {
     let test = TestCache::new();
     let url = async |first: &Value, now: Option<&Value>| {
         let (script, runtime) = script(&[Some(503), Some(204)]);
-        let seen = test.show::<Sandbox>(first);
+        let seen = test.show::<SandboxFacts>(first);
         if let Some(now) = now {
-            test.show::<Sandbox>(now);
+            test.show::<SandboxFacts>(now);
         }
         runtime.init(&test, &seen, Init::First).await.unwrap();
         let (url, token, body) = script.asked.lock().pop().unwrap();
@@ -94,11 +94,11 @@ async fn a_runtime_is_where_the_annotation_or_the_newest_pod_says() {
 async fn a_sandbox_without_a_request_is_not_initialised_and_one_with_tls_is_refused() {
     let test = TestCache::new();
     let (script, runtime) = script(&[]);
-    let seen = test.show::<Sandbox>(&claimed("two", "ada", "id2"));
+    let seen = test.show::<SandboxFacts>(&claimed("two", "ada", "id2"));
     assert_eq!(runtime.init(&test, &seen, Init::First).await, Ok(()));
     let mut tls = sandbox();
     tls["metadata"]["annotations"]["agents.kruise.io/runtime-tls-port"] = "49984".into();
-    let seen = test.show::<Sandbox>(&tls);
+    let seen = test.show::<SandboxFacts>(&tls);
     let refused = runtime.init(&test, &seen, Init::First).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Unsupported);
     assert!(script.asked.lock().is_empty());
@@ -107,7 +107,7 @@ async fn a_sandbox_without_a_request_is_not_initialised_and_one_with_tls_is_refu
 #[tokio::test(start_paused = true)]
 async fn metrics_are_what_the_runtime_says_or_nothing() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&sandbox());
+    let seen = test.show::<SandboxFacts>(&sandbox());
     let (_, runtime) = script(&[Some(200), Some(404), None]);
     let metric = runtime.metrics(&seen, test.now()).await.unwrap();
     assert_eq!((metric.at.as_second(), metric.cpu_count, metric.mem_used), (7, 2, 10));

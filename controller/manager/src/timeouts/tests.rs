@@ -116,7 +116,7 @@ fn a_retention_that_cannot_be_read_keeps_the_sandbox() {
         let mut sandbox = Sandbox::default();
         let annotation = text.map(|text| (ANNOTATION_RESERVE_PAUSED.to_owned(), text.to_owned()));
         sandbox.metadata.annotations = annotation.map(|pair| [pair].into());
-        assert_eq!(retention(&sandbox), expected, "{text:?}");
+        assert_eq!(retention(&sandbox.into()), expected, "{text:?}");
     }
     for keep in [seconds(90), seconds(86_400), FOREVER] {
         assert_eq!(parse(&write_retention(keep)), Some(keep));

@@ -16,6 +16,8 @@ pub const LABEL_CLAIM_NAME: &str = "agents.kruise.io/claim-name";
 pub const LABEL_TEMPLATE_HASH: &str = "agents.kruise.io/template-hash";
 /// The label of a sandbox that failed and is kept for inspection.
 pub const LABEL_RESERVED_FAILED: &str = "agents.kruise.io/reserved-failed-sandbox";
+/// The label, on the sandbox and its pod, that says whether it may reach the internet: `true` or `false`.
+pub const LABEL_ALLOW_INTERNET: &str = "agents.kruise.io/allow-internet-access";
 /// The label of a pod or a checkpoint with the name of its sandbox.
 pub const LABEL_SANDBOX_NAME: &str = "agents.kruise.io/sandbox-name";
 /// The label of a pod that says who created it; see [`ANNOTATION_CREATED_BY`].

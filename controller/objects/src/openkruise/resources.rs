@@ -7,6 +7,8 @@
 //!
 //! [`decode()`] reads an object and skips `metadata.managedFields`, which nobody here needs and which is
 //! often half of the object. [`definitions()`] gives the CustomResourceDefinitions.
+//!
+//! [`SandboxFacts`] is what a cache of many sandboxes keeps of each.
 
 #![allow(clippy::duplicated_attributes, reason = "two columns of a kind may have one type")]
 
@@ -14,12 +16,14 @@ mod checkpoint;
 mod common;
 mod decode;
 mod definitions;
+mod facts;
 mod json;
 mod kind;
 mod sandbox;
 mod sandbox_template;
 mod schema;
 mod set;
+mod texts;
 
 pub use checkpoint::{Checkpoint, CheckpointSpec, CheckpointStatus};
 pub use common::{
@@ -27,6 +31,7 @@ pub use common::{
 };
 pub use decode::decode;
 pub use definitions::{Definition, definitions};
+pub use facts::{ConditionFacts, SandboxFacts};
 pub use json::{AutoPausePolicy, PodTemplate, PodTemplateDelta, Probe, Schedule, VolumeClaimTemplate};
 pub use sandbox::{
     ExecAction, Hook, Lifecycle, PodInfo, Sandbox, SandboxSpec, SandboxStatus, UpgradePolicy, UpgradeType,
@@ -35,3 +40,4 @@ pub use sandbox_template::{SandboxTemplate, SandboxTemplateSpec};
 pub use set::{
     DEFAULT_MAX_UNAVAILABLE, SandboxSet, SandboxSetSpec, SandboxSetStatus, ScaleStrategy, UpdateStrategy,
 };
+pub use texts::Texts;

@@ -14,7 +14,7 @@ use sandgate_manager::{
     Caller, Described, Error, Filter, Gateways, ManagerParts, NewSandbox, Page, Push, Runtime, SeededSecrets,
     Settings, Transport, Writes,
 };
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use sandgate_peering::{Delivery, RouteMessage};
 use sandgate_routes::Version;
 use sandgate_sim::model::object::{text, uid, version};
@@ -59,7 +59,7 @@ impl Clock for WorldClock {
 }
 
 struct Feeds {
-    sandboxes: Feed<Sandbox>,
+    sandboxes: Feed<SandboxFacts>,
     sets: Feed<SandboxSet>,
     templates: Feed<SandboxTemplate>,
     checkpoints: Feed<Checkpoint>,
@@ -209,7 +209,7 @@ fn show<S: Sink>(sink: &mut S, change: Change, object: &Value) {
 impl Process for Manager {
     fn watches() -> Vec<Scope> {
         vec![
-            scope::<Sandbox>(None),
+            scope::<SandboxFacts>(None),
             scope::<SandboxSet>(None),
             scope::<SandboxTemplate>(None),
             scope::<Checkpoint>(None),

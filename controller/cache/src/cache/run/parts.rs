@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kube::Client;
 use sandgate_follow::{Api, Target};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 
 use super::super::{Kept, Kind, for_kind};
 use super::Followed;
@@ -60,7 +60,7 @@ impl Parts {
     pub(crate) fn selects<T: Kept>(&self, seen: &Seen<T>) -> bool {
         let (namespace, selector) = self.filter(T::IS);
         namespace.is_none_or(|namespace| *seen.key.namespace == *namespace)
-            && selector.is_none_or(|selector| selector.selects(seen.labels()))
+            && selector.is_none_or(|selector| selector.selects(|name| seen.object.label(name)))
     }
 
     pub(crate) fn followed(&self) -> Vec<Followed> {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
 use super::scheduler::{below, for_seeds, run, step};
@@ -18,14 +18,14 @@ const SEEDS: u64 = 200;
 
 /// Nothing waits and nobody has a turn.
 fn is_at_rest(test: &TestCache) {
-    assert_eq!((test.waiting::<Sandbox>(), test.shared.turns.len()), (0, 0));
+    assert_eq!((test.waiting::<SandboxFacts>(), test.shared.turns.len()), (0, 0));
 }
 
 #[test]
 fn two_callers_that_pause_one_sandbox_both_succeed_by_one_event() {
     for_seeds(SEEDS, |seed| {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&pausing(running("s")));
+        let seen = test.show::<SandboxFacts>(&pausing(running("s")));
         let (done, test_, seen_) = (Cell::new(0), &test, &seen);
         run(
             |scheduler| {
@@ -39,7 +39,7 @@ fn two_callers_that_pause_one_sandbox_both_succeed_by_one_event() {
                 }
                 scheduler.spawn(async {
                     step().await;
-                    test_.show::<Sandbox>(&paused(running("s")));
+                    test_.show::<SandboxFacts>(&paused(running("s")));
                 });
             },
             seed,
@@ -54,7 +54,7 @@ fn two_callers_that_pause_one_sandbox_both_succeed_by_one_event() {
 fn each_of_two_waiters_has_its_own_condition_also_when_the_first_leaves() {
     for_seeds(SEEDS, |seed| {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&running("s"));
+        let seen = test.show::<SandboxFacts>(&running("s"));
         let ends = RefCell::new(Vec::new());
         let (test_, seen_, ends_) = (&test, &seen, &ends);
         run(
@@ -72,7 +72,7 @@ fn each_of_two_waiters_has_its_own_condition_also_when_the_first_leaves() {
                         step().await;
                         let mut object = running("s");
                         object["metadata"]["labels"] = json!({label: "yes"});
-                        test_.show::<Sandbox>(&object);
+                        test_.show::<SandboxFacts>(&object);
                     }
                 });
             },
@@ -91,7 +91,7 @@ fn each_of_two_waiters_has_its_own_condition_also_when_the_first_leaves() {
 fn the_first_caller_may_give_up_and_the_second_keeps_the_turn() {
     for_seeds(SEEDS, |seed| {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&pausing(running("s")));
+        let seen = test.show::<SandboxFacts>(&pausing(running("s")));
         let (test_, seen_) = (&test, &seen);
         run(
             |scheduler| {
@@ -107,7 +107,7 @@ fn the_first_caller_may_give_up_and_the_second_keeps_the_turn() {
                     tokio::time::sleep(Duration::from_secs(2)).await;
                     assert_eq!(test_.under_way(&seen_.uid), Some((Action::Pause, 1)));
                     assert!(matches!(test_.turn(seen_, Action::Resume), Err(WaitError::Conflict { .. })));
-                    test_.show::<Sandbox>(&paused(running("s")));
+                    test_.show::<SandboxFacts>(&paused(running("s")));
                 });
             },
             seed,
@@ -120,7 +120,7 @@ fn the_first_caller_may_give_up_and_the_second_keeps_the_turn() {
 fn of_two_waits_on_one_turn_exactly_one_wins() {
     for_seeds(SEEDS, |seed| {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&pausing(running("s")));
+        let seen = test.show::<SandboxFacts>(&pausing(running("s")));
         let turn = test.turn(&seen, Action::Pause).unwrap();
         let ends = RefCell::new(Vec::new());
         let (turn_, ends_, test_) = (&turn, &ends, &test);
@@ -135,7 +135,7 @@ fn of_two_waits_on_one_turn_exactly_one_wins() {
                 }
                 scheduler.spawn(async {
                     step().await;
-                    test_.show::<Sandbox>(&paused(running("s")));
+                    test_.show::<SandboxFacts>(&paused(running("s")));
                 });
             },
             seed,
@@ -151,7 +151,7 @@ fn twenty_waits_for_twenty_objects_end_each_by_its_own() {
     for_seeds(SEEDS / 4, |seed| {
         let test = TestCache::new();
         let seen: Vec<_> =
-            (0..20).map(|number| test.show::<Sandbox>(&running(&format!("s{number}")))).collect();
+            (0..20).map(|number| test.show::<SandboxFacts>(&running(&format!("s{number}")))).collect();
         let (test_, seen_) = (&test, &seen);
         run(
             |scheduler| {
@@ -167,7 +167,7 @@ fn twenty_waits_for_twenty_objects_end_each_by_its_own() {
                         step().await;
                         let mut object = running(&seen.key.name);
                         object["metadata"]["labels"] = json!({"x": "yes"});
-                        test_.show::<Sandbox>(&object);
+                        test_.show::<SandboxFacts>(&object);
                     }
                 });
             },
@@ -181,7 +181,7 @@ fn twenty_waits_for_twenty_objects_end_each_by_its_own() {
 fn who_waits_for_a_turn_gets_it_though_others_come_and_go() {
     for_seeds(SEEDS, |seed| {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&running("s"));
+        let seen = test.show::<SandboxFacts>(&running("s"));
         let (test_, seen_, done) = (&test, &seen, Cell::new(0));
         run(
             |scheduler| {
@@ -285,7 +285,7 @@ impl World {
             let event = self.events.borrow().get(shown).cloned();
             match event {
                 Some(event) => {
-                    test.show::<Sandbox>(&event);
+                    test.show::<SandboxFacts>(&event);
                     shown += 1;
                 }
                 None if self.is_over.get() => return,
@@ -296,18 +296,18 @@ impl World {
     }
 
     /// What the manager does: read live, take the turn, write with the version, wait.
-    async fn act(&self, test: &TestCache, action: Action) -> Result<Arc<Seen<Sandbox>>, WaitError> {
+    async fn act(&self, test: &TestCache, action: Action) -> Result<Arc<Seen<SandboxFacts>>, WaitError> {
         let wanted = action == Action::Pause;
         loop {
             let object = self.read();
             step().await;
-            let seen = test.answer::<Sandbox>(&object);
+            let seen = test.answer::<SandboxFacts>(&object);
             let turn = test.turn(&seen, action)?;
             step().await;
             if object["spec"]["paused"].as_bool().unwrap_or_default() != wanted {
                 let Some(answer) = self.set_paused(seen.version.get(), wanted) else { continue };
                 step().await;
-                test.answer::<Sandbox>(&answer);
+                test.answer::<SandboxFacts>(&answer);
             }
             return turn.wait(LONG).await;
         }

@@ -1,7 +1,7 @@
 //! What is asked of the API server, and what is taken in.
 
 use sandgate_follow::{Sink as _, Target};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 
 use super::super::Kept;
 use crate::testing::{TestCache, claimed};
@@ -22,7 +22,7 @@ const CUSTOM: [Kind; 5] =
 #[test]
 fn without_filters_every_object_of_the_five_kinds_is_followed_and_no_secret() {
     assert_eq!(kinds(Cache::builder()), CUSTOM);
-    assert_eq!(target::<Sandbox>(Cache::builder()), (None, String::new()));
+    assert_eq!(target::<SandboxFacts>(Cache::builder()), (None, String::new()));
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn namespace_and_selector_apply_to_each_kind_as_documented() {
     let built =
         || Cache::builder().namespace("boxes").selector("team=a, tier in (x,y)").system_namespace("sys");
     let custom = (Some("boxes".to_owned()), "team=a, tier in (x,y)".to_owned());
-    assert_eq!(target::<Sandbox>(built()), custom);
+    assert_eq!(target::<SandboxFacts>(built()), custom);
     assert_eq!(target::<SandboxSet>(built()), custom);
     assert_eq!(target::<Checkpoint>(built()), custom);
     assert_eq!(target::<SandboxTemplate>(built()), custom);
@@ -47,10 +47,13 @@ fn namespace_and_selector_apply_to_each_kind_as_documented() {
 
 #[test]
 fn each_filter_stands_alone_too() {
-    assert_eq!(target::<Sandbox>(Cache::builder().namespace("a")), (Some("a".to_owned()), String::new()));
-    assert_eq!(target::<Sandbox>(Cache::builder().selector("x")), (None, "x".to_owned()));
+    assert_eq!(
+        target::<SandboxFacts>(Cache::builder().namespace("a")),
+        (Some("a".to_owned()), String::new())
+    );
+    assert_eq!(target::<SandboxFacts>(Cache::builder().selector("x")), (None, "x".to_owned()));
     let system = || Cache::builder().system_namespace("sys");
-    assert_eq!(target::<Sandbox>(system()), (None, String::new()));
+    assert_eq!(target::<SandboxFacts>(system()), (None, String::new()));
     assert_eq!(kinds(system()), Kind::ALL);
     assert_eq!(kinds(Cache::builder().without(Kind::Pvc)), CUSTOM[..4]);
 }
@@ -73,16 +76,16 @@ fn what_the_filters_do_not_select_is_not_taken_in_whoever_brings_it() {
         sandbox["metadata"]["labels"]["team"] = team.into();
         sandbox
     };
-    test.answer::<Sandbox>(&with_team("b"));
+    test.answer::<SandboxFacts>(&with_team("b"));
     assert_eq!(test.count(Kind::Sandbox), 0);
-    test.answer::<Sandbox>(&with_team("a"));
+    test.answer::<SandboxFacts>(&with_team("a"));
     assert_eq!(test.count(Kind::Sandbox), 1);
     // Somebody else's watch may show more than was asked for.
-    test.show::<Sandbox>(&with_team("b"));
+    test.show::<SandboxFacts>(&with_team("b"));
     assert_eq!(test.count(Kind::Sandbox), 0, "it has left what is followed");
     let mut elsewhere = with_team("a");
     elsewhere["metadata"]["namespace"] = "elsewhere".into();
-    test.show::<Sandbox>(&elsewhere);
+    test.show::<SandboxFacts>(&elsewhere);
     assert_eq!(test.count(Kind::Sandbox), 0);
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sandgate_follow::testing::{Answer, Server, Step, complete, eventually, timing};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::json;
 
 use crate::testing::{FailingStart, claimed};
@@ -64,9 +64,10 @@ async fn a_start_returns_when_every_kind_is_listed_and_a_stop_when_everything_ha
     assert_eq!(cache.followed().len(), 5);
     assert_eq!(cache.start().await.err(), Some(StartError::Running));
     let seen = cache.claimed(None, "i").unwrap();
-    let waiting = cache.wait::<Sandbox>(&seen.key, &seen.uid, crate::Action::Ready, |_| crate::Check::Not);
+    let waiting =
+        cache.wait::<SandboxFacts>(&seen.key, &seen.uid, crate::Action::Ready, |_| crate::Check::Not);
     let waiting = tokio::spawn(waiting.within(Duration::from_secs(60)));
-    eventually("the wait", || (cache.waiting::<Sandbox>() == 1).then_some(())).await;
+    eventually("the wait", || (cache.waiting::<SandboxFacts>() == 1).then_some(())).await;
     let (again, other) = (cache.clone(), cache.clone());
     tokio::join!(running.stop(), again.stop(), other.stop());
     running.stop().await;

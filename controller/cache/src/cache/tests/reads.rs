@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use sandgate_follow::{Head, Sink as _};
-use sandgate_objects::openkruise::resources::{Checkpoint, PodTemplate, Sandbox, SandboxSet};
+use sandgate_objects::openkruise::resources::{Checkpoint, PodTemplate, SandboxFacts, SandboxSet};
 use serde_json::{Value, json};
 
 use crate::testing::{TestCache, claimed, key, running, set, stock};
@@ -54,25 +54,25 @@ fn a_claimed_sandbox_is_found_by_its_label_or_else_by_its_name_and_by_nothing_el
     let test = TestCache::new();
     let mut unlabelled = claimed("old", "ada", "");
     unlabelled["metadata"]["labels"].as_object_mut().unwrap().remove("agents.kruise.io/sandbox-id");
-    test.show::<Sandbox>(&unlabelled);
+    test.show::<SandboxFacts>(&unlabelled);
     assert_eq!(&*test.claimed(None, "default--old").unwrap().key.name, "old");
-    test.show::<Sandbox>(&claimed("old", "ada", "short"));
+    test.show::<SandboxFacts>(&claimed("old", "ada", "short"));
     assert_eq!(&*test.claimed(None, "short").unwrap().key.name, "old");
     assert_eq!(test.claimed(None, "default--old").unwrap_err(), ReadError::NotFound, "the alias is gone");
-    test.show::<Sandbox>(&claimed("old", "ada", "other"));
+    test.show::<SandboxFacts>(&claimed("old", "ada", "other"));
     assert_eq!(test.claimed(None, "short").unwrap_err(), ReadError::NotFound, "it moved with the label");
     assert!(test.claimed(Some("default"), "other").is_ok());
     assert_eq!(test.claimed(Some("elsewhere"), "other").unwrap_err(), ReadError::NotFound);
     assert_eq!(test.claimed(None, "unknown").unwrap_err(), ReadError::NotFound);
-    test.show::<Sandbox>(&running("unclaimed"));
+    test.show::<SandboxFacts>(&running("unclaimed"));
     assert_eq!(test.claimed(None, "default--unclaimed").unwrap_err(), ReadError::NotFound);
 }
 
 #[test]
 fn an_id_that_two_sandboxes_claim_is_nobodys_until_one_of_them_goes() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&claimed("a", "ada", "same"));
-    let second = test.show::<Sandbox>(&within("two", claimed("b", "ada", "same")));
+    test.show::<SandboxFacts>(&claimed("a", "ada", "same"));
+    let second = test.show::<SandboxFacts>(&within("two", claimed("b", "ada", "same")));
     assert_eq!(test.claimed(None, "same").unwrap_err(), ReadError::Ambiguous);
     assert_eq!(&*test.claimed(Some("two"), "same").unwrap().key.name, "b", "a namespace may decide");
     test.end(&second);
@@ -119,14 +119,14 @@ fn sets_are_found_by_name_in_a_namespace_or_in_all() {
 #[test]
 fn sandboxes_are_listed_by_owner_and_namespace_without_those_kept_for_inspection() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&within("a", claimed("one", "ada", "i1")));
-    test.show::<Sandbox>(&within("b", claimed("two", "ada", "i2")));
-    test.show::<Sandbox>(&within("b", claimed("bobs", "bob", "i3")));
-    test.show::<Sandbox>(&within(
+    test.show::<SandboxFacts>(&within("a", claimed("one", "ada", "i1")));
+    test.show::<SandboxFacts>(&within("b", claimed("two", "ada", "i2")));
+    test.show::<SandboxFacts>(&within("b", claimed("bobs", "bob", "i3")));
+    test.show::<SandboxFacts>(&within(
         "b",
         labelled(claimed("bad", "ada", "i4"), "reserved-failed-sandbox", "true"),
     ));
-    test.show::<Sandbox>(&within("b", deleting(claimed("going", "ada", "i5"))));
+    test.show::<SandboxFacts>(&within("b", deleting(claimed("going", "ada", "i5"))));
     assert_eq!(names(&test.sandboxes(None, Some("ada"))), ["a/one", "b/going", "b/two"]);
     assert_eq!(names(&test.sandboxes(Some("b"), Some("ada"))), ["b/going", "b/two"]);
     assert_eq!(names(&test.sandboxes(Some("b"), None)), ["b/bobs", "b/going", "b/two"]);
@@ -140,19 +140,19 @@ fn sandboxes_are_listed_by_owner_and_namespace_without_those_kept_for_inspection
 fn what_counts_for_a_quota_holds_resources_or_will_again() {
     let test = TestCache::new();
     let mine = |name: &str| claimed(name, "ada", name);
-    test.show::<Sandbox>(&mine("running"));
-    test.show::<Sandbox>(&phased(mine("failed"), "Failed"));
-    test.show::<Sandbox>(&phased(mine("succeeded"), "Succeeded"));
-    test.show::<Sandbox>(&annotated(mine("unlocked"), "lock", ""));
-    test.show::<Sandbox>(&phased(mine("terminating"), "Terminating"));
-    test.show::<Sandbox>(&phased(mine("recycling"), "Recycling"));
-    test.show::<Sandbox>(&deleting(mine("deleting")));
-    test.show::<Sandbox>(&annotated(
+    test.show::<SandboxFacts>(&mine("running"));
+    test.show::<SandboxFacts>(&phased(mine("failed"), "Failed"));
+    test.show::<SandboxFacts>(&phased(mine("succeeded"), "Succeeded"));
+    test.show::<SandboxFacts>(&annotated(mine("unlocked"), "lock", ""));
+    test.show::<SandboxFacts>(&phased(mine("terminating"), "Terminating"));
+    test.show::<SandboxFacts>(&phased(mine("recycling"), "Recycling"));
+    test.show::<SandboxFacts>(&deleting(mine("deleting")));
+    test.show::<SandboxFacts>(&annotated(
         annotated(mine("cleaned"), "cleanup", "true"),
         "cleanup-enabled",
         "true",
     ));
-    test.show::<Sandbox>(&annotated(mine("kept"), "cleanup", "true"));
+    test.show::<SandboxFacts>(&annotated(mine("kept"), "cleanup", "true"));
     let expected =
         ["failed", "kept", "running", "succeeded", "unlocked"].map(|name| format!("default/{name}"));
     assert_eq!(names(&test.live_of("ada")), expected);
@@ -162,12 +162,12 @@ fn what_counts_for_a_quota_holds_resources_or_will_again() {
 #[test]
 fn a_pool_has_what_is_available_or_in_creation_and_nothing_claimed() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&within("a", stock("ready", "p")));
-    test.show::<Sandbox>(&within("a", phased(stock("pending", "p"), "Pending")));
-    test.show::<Sandbox>(&within("b", stock("other", "p")));
-    test.show::<Sandbox>(&within("a", phased(stock("dead", "p"), "Failed")));
-    test.show::<Sandbox>(&within("a", deleting(stock("going", "p"))));
-    test.show::<Sandbox>(&within("a", claimed("taken", "ada", "i")));
+    test.show::<SandboxFacts>(&within("a", stock("ready", "p")));
+    test.show::<SandboxFacts>(&within("a", phased(stock("pending", "p"), "Pending")));
+    test.show::<SandboxFacts>(&within("b", stock("other", "p")));
+    test.show::<SandboxFacts>(&within("a", phased(stock("dead", "p"), "Failed")));
+    test.show::<SandboxFacts>(&within("a", deleting(stock("going", "p"))));
+    test.show::<SandboxFacts>(&within("a", claimed("taken", "ada", "i")));
     assert_eq!(names(&test.in_pool(None, "p")), ["a/pending", "a/ready", "b/other"]);
     assert_eq!(names(&test.in_pool(Some("a"), "p")), ["a/pending", "a/ready"]);
     assert_eq!(names(&test.available(Some("a"), "p", None, 9)), ["a/ready"]);
@@ -179,14 +179,14 @@ fn a_pool_has_what_is_available_or_in_creation_and_nothing_claimed() {
 #[test]
 fn what_is_locked_or_has_no_address_cannot_be_claimed() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&annotated(stock("locked", "p"), "lock", "somebody"));
+    test.show::<SandboxFacts>(&annotated(stock("locked", "p"), "lock", "somebody"));
     let mut nowhere = stock("nowhere", "p");
     nowhere["status"]["podInfo"]["podIP"] = "0.0.0.0".into();
-    test.show::<Sandbox>(&nowhere);
+    test.show::<SandboxFacts>(&nowhere);
     assert!(test.available(None, "p", None, 9).is_empty());
     assert_eq!(test.in_pool(None, "p").len(), 2);
     assert_eq!(names(&test.by_lock("somebody")), ["default/locked"]);
-    test.show::<Sandbox>(&stock("locked", "p"));
+    test.show::<SandboxFacts>(&stock("locked", "p"));
     assert!(test.by_lock("somebody").is_empty());
     assert_eq!(names(&test.available(None, "p", None, 9)), ["default/locked"]);
 }
@@ -194,14 +194,14 @@ fn what_is_locked_or_has_no_address_cannot_be_claimed() {
 #[test]
 fn a_pool_is_found_by_its_set_and_by_the_template_that_the_set_refers_to() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&labelled(stock("s", "the-set"), "sandbox-template", "the-template"));
+    test.show::<SandboxFacts>(&labelled(stock("s", "the-set"), "sandbox-template", "the-template"));
     assert_eq!(test.available(None, "the-set", None, 9).len(), 1);
     assert_eq!(test.available(None, "the-template", None, 9).len(), 1);
     let unlabelled = labelled(stock("t", "p"), "sandbox-template", "");
-    test.show::<Sandbox>(&unlabelled);
+    test.show::<SandboxFacts>(&unlabelled);
     assert_eq!(test.available(None, "p", None, 9).len(), 1);
-    test.show::<Sandbox>(&claimed("s", "ada", "i"));
-    test.show::<Sandbox>(&claimed("t", "ada", "j"));
+    test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
+    test.show::<SandboxFacts>(&claimed("t", "ada", "j"));
     assert!(test.shared.inner.read().pools.is_empty(), "nothing is left behind");
 }
 
@@ -211,7 +211,7 @@ fn a_sandbox_leaves_its_pool_when_its_time_has_passed_without_an_event() {
     let test = TestCache::new();
     let mut ends = stock("s", "p");
     ends["spec"]["shutdownTime"] = "2026-01-01T00:01:00Z".into();
-    test.show::<Sandbox>(&ends);
+    test.show::<SandboxFacts>(&ends);
     let counts = || (test.in_pool(None, "p").len(), test.available(None, "p", None, 9).len());
     test.advance(SignedDuration::from_secs(60));
     assert_eq!(counts(), (1, 1), "it ends after its time, not at it");
@@ -219,7 +219,7 @@ fn a_sandbox_leaves_its_pool_when_its_time_has_passed_without_an_event() {
     assert_eq!(counts(), (0, 0));
     assert_eq!(test.pick(None, "p", None, 0, |_| true).map(|seen| seen.key.clone()), None);
     ends["spec"]["shutdownTime"] = "2026-01-01T02:00:00Z".into();
-    test.show::<Sandbox>(&ends);
+    test.show::<SandboxFacts>(&ends);
     assert_eq!(counts(), (1, 1), "its time was extended");
     assert_eq!(test.count_active(None, None), 1);
     test.advance(SignedDuration::from_hours(3));
@@ -231,7 +231,7 @@ fn candidates_of_the_wanted_revision_come_first_and_each_start_gives_another_ord
     let test = TestCache::new();
     for number in 0..20 {
         let revision = if number % 2 == 0 { "r1" } else { "r2" };
-        test.show::<Sandbox>(&labelled(stock(&format!("s{number}"), "p"), "template-hash", revision));
+        test.show::<SandboxFacts>(&labelled(stock(&format!("s{number}"), "p"), "template-hash", revision));
     }
     let order = |start| names(&test.available_from(None, "p", Some("r2"), start, 99));
     let first = order(0);
@@ -273,25 +273,25 @@ fn volume_claims_are_found_by_owner_and_volume() {
 #[test]
 fn what_this_process_wrote_is_never_shown_older_and_what_it_deleted_stays_gone() {
     let test = TestCache::new();
-    let old = test.show::<Sandbox>(&claimed("s", "ada", "i"));
-    let mine = test.answer::<Sandbox>(&claimed("s", "ada", "j"));
+    let old = test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
+    let mine = test.answer::<SandboxFacts>(&claimed("s", "ada", "j"));
     assert!(test.claimed(None, "j").is_ok() && test.claimed(None, "i").is_err());
     let mut late = claimed("s", "ada", "i");
     late["metadata"]["resourceVersion"] = old.version.to_string().into();
-    test.show::<Sandbox>(&late);
-    assert_eq!(test.get::<Sandbox>(&key("s")).unwrap().version, mine.version, "the watch is behind");
-    test.deleted_by_us::<Sandbox>(&mine.key, &mine.uid);
-    test.show::<Sandbox>(&claimed("s", "ada", "i"));
-    assert!(test.get::<Sandbox>(&key("s")).is_none());
+    test.show::<SandboxFacts>(&late);
+    assert_eq!(test.get::<SandboxFacts>(&key("s")).unwrap().version, mine.version, "the watch is behind");
+    test.deleted_by_us::<SandboxFacts>(&mine.key, &mine.uid);
+    test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
+    assert!(test.get::<SandboxFacts>(&key("s")).is_none());
     assert!(test.by_lock("lock-s").is_empty() && test.sandboxes(None, Some("ada")).is_empty());
 }
 
 #[test]
 fn a_relist_ends_what_it_does_not_name_in_every_index() {
     let test = TestCache::new();
-    test.show::<Sandbox>(&claimed("s", "ada", "i"));
-    test.show::<Sandbox>(&stock("t", "p"));
-    let mut feed = test.feed::<Sandbox>();
+    test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
+    test.show::<SandboxFacts>(&stock("t", "p"));
+    let mut feed = test.feed::<SandboxFacts>();
     feed.begin();
     let kept = Head { namespace: "default".into(), name: "no".into(), version: None, uid: None };
     feed.deleted(&kept).unwrap();
@@ -313,37 +313,50 @@ fn equal_pod_templates_are_one_text_whoever_brings_them() {
         sandbox["spec"]["template"] = json!({"spec": {"containers": [{"name": "c", "image": "i"}]}});
         sandbox
     };
-    test.show::<Sandbox>(&templated("a"));
-    test.show::<Sandbox>(&templated("b"));
-    test.answer::<Sandbox>(&templated("c"));
+    test.show::<SandboxFacts>(&templated("a"));
+    test.show::<SandboxFacts>(&templated("b"));
+    test.answer::<SandboxFacts>(&templated("c"));
     let text = |name: &str| {
-        let seen = test.get::<Sandbox>(&key(name)).unwrap();
-        let template: &PodTemplate = seen.spec.template.as_ref().unwrap();
+        let seen = test.get::<SandboxFacts>(&key(name)).unwrap();
+        let template: &PodTemplate = seen.template.as_ref().unwrap();
         template.get().as_ptr()
     };
     assert_eq!(text("a"), text("b"));
     assert_eq!(text("a"), text("c"));
-    assert_eq!(test.shared.inner.read().sharing.templates(), 1);
+    // A claim gives labels to the pod, and these are the one thing in which the templates differ.
+    for name in ["d", "e"] {
+        let mut sandbox = templated(name);
+        sandbox["spec"]["template"]["metadata"]["labels"] = json!({
+            "agents.kruise.io/owner": name, "agents.kruise.io/sandbox-name": name,
+            "agents.kruise.io/allow-internet-access": "true",
+        });
+        test.show::<SandboxFacts>(&sandbox);
+    }
+    assert_eq!(text("d"), text("e"));
+    assert_eq!(test.shared.inner.read().sharing.templates(), 2, "unclaimed ones have no labels at all");
+    let name = |name: &str| {
+        let seen = test.get::<SandboxFacts>(&key(name)).unwrap();
+        seen.labels.names().next().unwrap().as_ptr()
+    };
+    assert_eq!(name("a"), name("c"), "the name of a label is one text too");
 }
 
 #[test]
-fn of_a_pod_only_the_address_is_kept_whoever_brings_it() {
+fn what_nobody_reads_is_not_kept_whoever_brings_it() {
     let test = TestCache::new();
     let mut sandbox = running("s");
     sandbox["status"]["podInfo"] = json!({"podIP": "10.0.0.1", "nodeName": "n", "labels": {"a": "b"}});
-    sandbox["metadata"]["managedFields"] = json!([{"manager": "m"}]);
+    sandbox["metadata"]["annotations"] = json!({
+        "kept": "yes", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+    });
     for answered in [false, true] {
         if answered {
-            test.answer::<Sandbox>(&sandbox)
+            test.answer::<SandboxFacts>(&sandbox)
         } else {
-            test.show::<Sandbox>(&sandbox)
+            test.show::<SandboxFacts>(&sandbox)
         };
-        let seen = test.get::<Sandbox>(&key("s")).unwrap();
-        let pod = seen.status.as_ref().unwrap().pod_info.as_ref().unwrap();
-        assert_eq!(
-            (pod.pod_ip.as_deref(), pod.node_name.as_deref(), pod.labels.len()),
-            (Some("10.0.0.1"), None, 0)
-        );
-        assert!(seen.metadata.managed_fields.is_none());
+        let seen = test.get::<SandboxFacts>(&key("s")).unwrap();
+        assert_eq!(&*seen.pod_ip, "10.0.0.1");
+        assert_eq!(seen.annotations.iter().collect::<Vec<_>>(), [("kept", "yes")]);
     }
 }

@@ -1,7 +1,7 @@
 //! What each action waits for, and what can be done to a sandbox in which state.
 
 use jiff::{SignedDuration, Timestamp};
-use sandgate_objects::openkruise::resources::{Checkpoint, Sandbox};
+use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
 use serde_json::{Value, json};
 
 use super::LONG;
@@ -9,13 +9,13 @@ use crate::predicates::{self, is_pausable, is_pausing, is_ready, is_resumable};
 use crate::testing::{EPOCH, TestCache, condition, paused, pausing, running, stock};
 use crate::{Action, Check, PvcFacts, Viewed as _, WaitError};
 
-fn sandbox(object: &Value) -> Sandbox {
+fn sandbox(object: &Value) -> SandboxFacts {
     let mut object = object.clone();
     let metadata = &mut object["metadata"];
     metadata["namespace"] = "default".into();
     metadata["uid"] = "u".into();
     metadata["resourceVersion"] = "1".into();
-    Sandbox::read(object.to_string().as_bytes()).unwrap().object
+    SandboxFacts::read(object.to_string().as_bytes()).unwrap().object
 }
 
 fn now() -> Timestamp {
@@ -92,15 +92,15 @@ fn a_sandbox_is_ready_when_its_present_spec_runs_and_can_be_reached() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_complete_when_the_pod_is_gone_and_not_when_the_phase_changes() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let turn = test.turn(&seen, Action::Pause).unwrap();
     assert_eq!(turn.action(), Action::Pause);
-    test.answer::<Sandbox>(&pausing(running("s")));
+    test.answer::<SandboxFacts>(&pausing(running("s")));
     let steps = async {
         tokio::task::yield_now().await;
-        test.show::<Sandbox>(&half_paused());
+        test.show::<SandboxFacts>(&half_paused());
         tokio::task::yield_now().await;
-        test.show::<Sandbox>(&paused(running("s")))
+        test.show::<SandboxFacts>(&paused(running("s")))
     };
     let (waited, last) = tokio::join!(turn.wait(LONG), steps);
     assert_eq!(waited.unwrap().version, last.version);
@@ -109,15 +109,15 @@ async fn a_pause_is_complete_when_the_pod_is_gone_and_not_when_the_phase_changes
 #[tokio::test(start_paused = true)]
 async fn a_resume_is_complete_when_the_new_spec_is_ready_and_not_by_what_was_ready_before() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&pausing(running("s")));
+    let seen = test.show::<SandboxFacts>(&pausing(running("s")));
     let turn = test.turn(&seen, Action::Resume).unwrap();
     // Resumed before the controller noticed the pause: what it says is about an older spec.
-    test.answer::<Sandbox>(&with(running("s"), "/metadata/generation", 3.into()));
+    test.answer::<SandboxFacts>(&with(running("s"), "/metadata/generation", 3.into()));
     let ready =
         with(with(running("s"), "/metadata/generation", 3.into()), "/status/observedGeneration", 3.into());
     let steps = async {
         tokio::task::yield_now().await;
-        test.show::<Sandbox>(&ready)
+        test.show::<SandboxFacts>(&ready)
     };
     let (waited, last) = tokio::join!(turn.wait(LONG), steps);
     assert_eq!(waited.unwrap().version, last.version);
@@ -130,12 +130,12 @@ async fn an_action_that_somebody_else_undoes_fails_and_says_so() {
         (Action::Resume, with(running("s"), "/status/phase", "Resuming".into()), paused(running("s"))),
     ] {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&running("s"));
+        let seen = test.show::<SandboxFacts>(&running("s"));
         let turn = test.turn(&seen, action).unwrap();
-        test.answer::<Sandbox>(&first);
+        test.answer::<SandboxFacts>(&first);
         let steps = async {
             tokio::task::yield_now().await;
-            test.show::<Sandbox>(&undone);
+            test.show::<SandboxFacts>(&undone);
         };
         let (waited, ()) = tokio::join!(turn.wait(LONG), steps);
         assert_eq!(waited.unwrap_err(), WaitError::Failed(format!("somebody else has undone the {action}")));
@@ -146,13 +146,13 @@ async fn an_action_that_somebody_else_undoes_fails_and_says_so() {
 async fn an_action_on_what_has_ended_fails_and_says_why() {
     let test = TestCache::new();
     for (phase, word) in [("Failed", "failed"), ("Succeeded", "ended"), ("Terminating", "being ended")] {
-        let seen = test.show::<Sandbox>(&with(running("s"), "/status/phase", phase.into()));
+        let seen = test.show::<SandboxFacts>(&with(running("s"), "/status/phase", phase.into()));
         for action in [Action::Pause, Action::Resume, Action::Ready] {
             let ended = test.turn(&seen, action).unwrap().wait(LONG).await.unwrap_err();
             assert!(matches!(&ended, WaitError::Failed(why) if why.contains(word)), "{action}: {ended}");
         }
     }
-    let running = test.show::<Sandbox>(&running("s"));
+    let running = test.show::<SandboxFacts>(&running("s"));
     let unwritten = test.turn(&running, Action::Pause).unwrap().wait(LONG).await.unwrap_err();
     assert!(matches!(&unwritten, WaitError::Failed(why) if why.contains("undone")), "{unwritten}");
     let nonsense = test.turn(&running, Action::Bind).unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::json;
 
 use super::labelled;
@@ -19,7 +19,8 @@ fn waiters_of_many_threads_are_all_woken_by_writers_of_others() {
     let test = Arc::new(TestCache::built(Cache::builder()));
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
-    let seen: Vec<_> = (0..200).map(|number| test.show::<Sandbox>(&running(&format!("s{number}")))).collect();
+    let seen: Vec<_> =
+        (0..200).map(|number| test.show::<SandboxFacts>(&running(&format!("s{number}")))).collect();
     let waits: Vec<_> = seen
         .iter()
         .flat_map(|seen| [(seen, "x"), (seen, "y")])
@@ -38,9 +39,9 @@ fn waiters_of_many_threads_are_all_woken_by_writers_of_others() {
                         object["metadata"]["labels"] = labels;
                         // One by the watch, one by the answer to a write.
                         if number % 3 == 0 {
-                            test.answer::<Sandbox>(&object)
+                            test.answer::<SandboxFacts>(&object)
                         } else {
-                            test.show::<Sandbox>(&object)
+                            test.show::<SandboxFacts>(&object)
                         };
                     }
                 }
@@ -53,7 +54,7 @@ fn waiters_of_many_threads_are_all_woken_by_writers_of_others() {
     for (at, wait) in waits.into_iter().enumerate() {
         assert_eq!(runtime.block_on(wait).unwrap().as_ref(), Ok(&seen[at / 2].key));
     }
-    assert_eq!(test.waiting::<Sandbox>(), 0);
+    assert_eq!(test.waiting::<SandboxFacts>(), 0);
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn whoever_waits_for_stock_sees_all_of_it() {
         while taken < 500 {
             let mut watch = taker.watch_pool("p");
             while let Some(seen) = taker.pick(None, "p", None, 0, |_| true) {
-                taker.deleted_by_us::<Sandbox>(&seen.key, &seen.uid);
+                taker.deleted_by_us::<SandboxFacts>(&seen.key, &seen.uid);
                 taken += 1;
             }
             if taken < 500 {
@@ -76,7 +77,7 @@ fn whoever_waits_for_stock_sees_all_of_it() {
         }
     });
     for number in 0..500 {
-        test.show::<Sandbox>(&stock(&format!("s{number}"), "p"));
+        test.show::<SandboxFacts>(&stock(&format!("s{number}"), "p"));
     }
     runtime.block_on(taken).unwrap();
 }

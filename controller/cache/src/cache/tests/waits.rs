@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::client::Body;
 use sandgate_follow::Sink as _;
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
 use tokio_util::sync::CancellationToken;
@@ -27,14 +27,14 @@ fn with_label(value: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn what_is_so_already_needs_no_time_and_no_turn() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&with_label("yes"));
+    let seen = test.show::<SandboxFacts>(&with_label("yes"));
     let _other = test.turn(&seen, Action::Resume).unwrap();
     assert!(labelled(&test, &seen, READY, "x").within(Duration::ZERO).await.is_ok());
     assert!(labelled(&test, &seen, Action::Pause, "x").within(LONG).await.is_ok());
     let cancelled = CancellationToken::new();
     cancelled.cancel();
     assert!(labelled(&test, &seen, READY, "x").cancelled_by(cancelled).within(LONG).await.is_ok());
-    test.show::<Sandbox>(&with_label("failed"));
+    test.show::<SandboxFacts>(&with_label("failed"));
     let failed = labelled(&test, &seen, READY, "x").within(LONG).await.unwrap_err();
     assert_eq!(failed, WaitError::Failed("x failed".to_owned()));
 }
@@ -42,7 +42,7 @@ async fn what_is_so_already_needs_no_time_and_no_turn() {
 #[tokio::test(start_paused = true)]
 async fn without_time_the_answer_is_that_it_is_not_so() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let ended = labelled(&test, &seen, READY, "x").within(Duration::ZERO).await.unwrap_err();
     assert_eq!(ended, WaitError::NotSatisfied);
 }
@@ -50,38 +50,38 @@ async fn without_time_the_answer_is_that_it_is_not_so() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_at_its_time_and_not_before_and_leaves_nothing_behind() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let began = tokio::time::Instant::now();
     let ended = labelled(&test, &seen, Action::Pause, "x").within(Duration::from_secs(7)).await.unwrap_err();
     assert_eq!((ended, began.elapsed().as_secs()), (WaitError::Timeout, 7));
-    assert_eq!((test.waiting::<Sandbox>(), test.shared.turns.len()), (0, 0));
+    assert_eq!((test.waiting::<SandboxFacts>(), test.shared.turns.len()), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_change_ends_a_wait_with_the_version_that_decided() {
     for (value, expected) in [("yes", true), ("failed", false)] {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&running("s"));
+        let seen = test.show::<SandboxFacts>(&running("s"));
         let steps = async {
             yield_now().await;
-            assert_eq!(test.waiting::<Sandbox>(), 1);
-            test.show::<Sandbox>(&running("s"));
-            test.show::<Sandbox>(&with_label(value));
-            test.show::<Sandbox>(&running("s"));
+            assert_eq!(test.waiting::<SandboxFacts>(), 1);
+            test.show::<SandboxFacts>(&running("s"));
+            test.show::<SandboxFacts>(&with_label(value));
+            test.show::<SandboxFacts>(&running("s"));
         };
         let (ended, ()) = tokio::join!(labelled(&test, &seen, READY, "x").within(LONG), steps);
         assert_eq!(ended.is_ok(), expected, "the last change does not hide the one before");
-        assert_eq!(test.waiting::<Sandbox>(), 0);
+        assert_eq!(test.waiting::<SandboxFacts>(), 0);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_to_a_write_of_this_process_ends_a_wait_too() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let steps = async {
         yield_now().await;
-        test.answer::<Sandbox>(&with_label("yes"));
+        test.answer::<SandboxFacts>(&with_label("yes"));
     };
     let (ended, ()) = tokio::join!(labelled(&test, &seen, READY, "x").within(LONG), steps);
     assert!(ended.is_ok());
@@ -90,22 +90,22 @@ async fn the_answer_to_a_write_of_this_process_ends_a_wait_too() {
 #[tokio::test(start_paused = true)]
 async fn a_predicate_is_asked_once_about_each_version_and_about_no_other_object() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
-    test.show::<Sandbox>(&running("other"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
+    test.show::<SandboxFacts>(&running("other"));
     let asked = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&asked);
-    let wait = test.wait(&seen.key, &seen.uid, READY, move |_: &Seen<Sandbox>| {
+    let wait = test.wait(&seen.key, &seen.uid, READY, move |_: &Seen<SandboxFacts>| {
         count.fetch_add(1, Ordering::Relaxed);
         Check::Not
     });
     let steps = async {
         yield_now().await;
-        test.show::<Sandbox>(&running("other"));
-        test.show::<Sandbox>(&running("s"));
+        test.show::<SandboxFacts>(&running("other"));
+        test.show::<SandboxFacts>(&running("s"));
         let mut same = running("s");
         same["metadata"]["resourceVersion"] =
-            test.get::<Sandbox>(&key("s")).unwrap().version.to_string().into();
-        test.show::<Sandbox>(&same);
+            test.get::<SandboxFacts>(&key("s")).unwrap().version.to_string().into();
+        test.show::<SandboxFacts>(&same);
     };
     let (ended, ()) = tokio::join!(wait.within(Duration::from_secs(1)), steps);
     assert_eq!(ended.unwrap_err(), WaitError::Timeout);
@@ -116,13 +116,13 @@ async fn a_predicate_is_asked_once_about_each_version_and_about_no_other_object(
 async fn an_object_that_goes_or_is_replaced_under_its_name_ends_the_wait() {
     for replaced in [false, true] {
         let test = TestCache::new();
-        let seen = test.show::<Sandbox>(&running("s"));
+        let seen = test.show::<SandboxFacts>(&running("s"));
         let steps = async {
             yield_now().await;
             if replaced {
                 let mut new = with_label("yes");
                 new["metadata"]["uid"] = "another".into();
-                test.show::<Sandbox>(&new);
+                test.show::<SandboxFacts>(&new);
             } else {
                 test.end(&seen);
             }
@@ -137,16 +137,16 @@ async fn an_object_that_goes_or_is_replaced_under_its_name_ends_the_wait() {
 #[tokio::test(start_paused = true)]
 async fn an_older_end_does_not_end_the_wait_for_a_newer_object_of_the_name() {
     let test = TestCache::new();
-    let old = test.show::<Sandbox>(&running("s"));
+    let old = test.show::<SandboxFacts>(&running("s"));
     let mut new = running("s");
     new["metadata"]["uid"] = "another".into();
-    let seen = test.show::<Sandbox>(&new);
+    let seen = test.show::<SandboxFacts>(&new);
     let steps = async {
         yield_now().await;
         test.end(&old);
         let mut done = with_label("yes");
         done["metadata"]["uid"] = "another".into();
-        test.show::<Sandbox>(&done);
+        test.show::<SandboxFacts>(&done);
     };
     let (ended, ()) = tokio::join!(labelled(&test, &seen, READY, "x").within(LONG), steps);
     assert!(ended.is_ok());
@@ -155,11 +155,11 @@ async fn an_older_end_does_not_end_the_wait_for_a_newer_object_of_the_name() {
 #[tokio::test(start_paused = true)]
 async fn a_relist_in_the_middle_shows_a_wait_what_no_event_did() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
-    let gone = test.show::<Sandbox>(&running("gone"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
+    let gone = test.show::<SandboxFacts>(&running("gone"));
     let steps = async {
         yield_now().await;
-        let mut feed = test.feed::<Sandbox>();
+        let mut feed = test.feed::<SandboxFacts>();
         feed.begin();
         feed.abandon();
         feed.begin();
@@ -183,7 +183,7 @@ async fn a_relist_in_the_middle_shows_a_wait_what_no_event_did() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_can_be_cancelled_by_its_caller_and_by_the_stop_of_the_cache() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let cancel = CancellationToken::new();
     let wait = || labelled(&test, &seen, READY, "x");
     let (ended, ()) =
@@ -198,34 +198,34 @@ async fn a_wait_can_be_cancelled_by_its_caller_and_by_the_stop_of_the_cache() {
     let (ended, ()) = tokio::join!(wait().within(LONG), stop);
     assert_eq!(ended.unwrap_err(), WaitError::Cancelled);
     assert_eq!(wait().within(LONG).await.unwrap_err(), WaitError::Cancelled, "it was stopped before");
-    assert!(test.get::<Sandbox>(&seen.key).is_some() && test.healthy().is_err());
+    assert!(test.get::<SandboxFacts>(&seen.key).is_some() && test.healthy().is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_dropped_lets_go_of_everything() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
+    let seen = test.show::<SandboxFacts>(&running("s"));
     let mut wait = Box::pin(labelled(&test, &seen, Action::Pause, "x").within(LONG));
     assert!(
         std::future::poll_fn(|context| std::task::Poll::Ready(wait.as_mut().poll(context).is_pending()))
             .await
     );
-    assert_eq!((test.waiting::<Sandbox>(), test.under_way(&seen.uid)), (1, Some((Action::Pause, 1))));
+    assert_eq!((test.waiting::<SandboxFacts>(), test.under_way(&seen.uid)), (1, Some((Action::Pause, 1))));
     drop(wait);
-    assert_eq!((test.waiting::<Sandbox>(), test.under_way(&seen.uid)), (0, None));
+    assert_eq!((test.waiting::<SandboxFacts>(), test.under_way(&seen.uid)), (0, None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_predicate_that_panics_fails_its_own_wait_alone() {
     let test = TestCache::new();
-    let seen = test.show::<Sandbox>(&running("s"));
-    let bad = test.wait(&seen.key, &seen.uid, READY, |seen: &Seen<Sandbox>| {
-        assert!(seen.metadata.labels.is_none(), "as asked");
+    let seen = test.show::<SandboxFacts>(&running("s"));
+    let bad = test.wait(&seen.key, &seen.uid, READY, |seen: &Seen<SandboxFacts>| {
+        assert!(seen.labels.is_empty(), "as asked");
         Check::Not
     });
     let steps = async {
         yield_now().await;
-        test.show::<Sandbox>(&with_label("yes"));
+        test.show::<SandboxFacts>(&with_label("yes"));
     };
     let (bad, good, ()) =
         tokio::join!(bad.within(LONG), labelled(&test, &seen, READY, "x").within(LONG), steps);
@@ -264,8 +264,12 @@ async fn an_object_that_the_cache_does_not_have_is_read_live() {
     ] {
         let test = TestCache::built(Cache::builder().client(server(answer, code)));
         test.listed_all();
-        let seen =
-            Seen { key: key("s"), uid: "u".into(), version: test.next_version(), object: Sandbox::default() };
+        let seen = Seen {
+            key: key("s"),
+            uid: "u".into(),
+            version: test.next_version(),
+            object: SandboxFacts::default(),
+        };
         let ended = labelled(&test, &Arc::new(seen), READY, "x").within(LONG).await;
         assert_eq!(ended.map(|seen| seen.version.get()), expected, "{code}");
     }
@@ -276,15 +280,19 @@ async fn a_live_read_is_kept_and_the_watch_goes_on_from_there() {
     let mut first = live("u", "");
     first["metadata"]["labels"] = json!({});
     let test = TestCache::built(Cache::builder().client(server(Some(first), 200)));
-    let seen =
-        Seen { key: key("s"), uid: "u".into(), version: test.next_version(), object: Sandbox::default() };
+    let seen = Seen {
+        key: key("s"),
+        uid: "u".into(),
+        version: test.next_version(),
+        object: SandboxFacts::default(),
+    };
     let steps = async {
-        while test.get::<Sandbox>(&key("s")).is_none() {
+        while test.get::<SandboxFacts>(&key("s")).is_none() {
             yield_now().await;
         }
         let mut done = live("u", "yes");
         done["metadata"]["resourceVersion"] = "91".into();
-        test.show::<Sandbox>(&done);
+        test.show::<SandboxFacts>(&done);
     };
     let (ended, ()) = tokio::join!(labelled(&test, &Arc::new(seen), READY, "x").within(LONG), steps);
     assert_eq!(ended.unwrap().version.get(), 91);
@@ -294,8 +302,12 @@ async fn a_live_read_is_kept_and_the_watch_goes_on_from_there() {
 async fn an_object_outside_of_the_filters_is_judged_once_and_not_waited_for() {
     let client = server(Some(live("u", "yes")), 200);
     let test = TestCache::built(Cache::builder().client(client).selector("x=other"));
-    let seen =
-        Seen { key: key("s"), uid: "u".into(), version: test.next_version(), object: Sandbox::default() };
+    let seen = Seen {
+        key: key("s"),
+        uid: "u".into(),
+        version: test.next_version(),
+        object: SandboxFacts::default(),
+    };
     let seen = Arc::new(seen);
     assert!(labelled(&test, &seen, READY, "x").within(LONG).await.is_ok());
     let ended = labelled(&test, &seen, READY, "y").within(LONG).await.unwrap_err();
@@ -324,26 +336,26 @@ async fn ten_thousand_waits_cost_a_change_nothing_but_its_own() {
     let asked = Arc::new(AtomicU64::new(0));
     let mut waits = tokio::task::JoinSet::new();
     for number in 0..MANY {
-        let seen = test.show::<Sandbox>(&running(&format!("s{number}")));
+        let seen = test.show::<SandboxFacts>(&running(&format!("s{number}")));
         let asked = Arc::clone(&asked);
-        let wait = test.wait(&seen.key, &seen.uid, READY, move |seen: &Seen<Sandbox>| {
+        let wait = test.wait(&seen.key, &seen.uid, READY, move |seen: &Seen<SandboxFacts>| {
             asked.fetch_add(1, Ordering::Relaxed);
-            Check::holds(seen.metadata.labels.is_some())
+            Check::holds(!seen.labels.is_empty())
         });
         waits.spawn(wait.within(LONG));
     }
-    while test.waiting::<Sandbox>() < 10_000 {
+    while test.waiting::<SandboxFacts>() < 10_000 {
         yield_now().await;
     }
     assert_eq!(asked.load(Ordering::Relaxed), MANY, "each has looked once");
     for number in 0..MANY {
         let mut object = with_label("yes");
         object["metadata"]["name"] = format!("s{number}").into();
-        test.show::<Sandbox>(&object);
+        test.show::<SandboxFacts>(&object);
     }
     assert_eq!(asked.load(Ordering::Relaxed), 2 * MANY, "and once at its own change");
     while let Some(ended) = waits.join_next().await {
         assert!(ended.unwrap().is_ok());
     }
-    assert_eq!(test.waiting::<Sandbox>(), 0);
+    assert_eq!(test.waiting::<SandboxFacts>(), 0);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 use sandgate_cache::{ConfigMapFacts, Key, Seen};
-use sandgate_objects::openkruise::resources::Sandbox;
+use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
 use crate::names::{KIND_CREATE, LABEL_KIND};
@@ -52,7 +52,7 @@ pub(in crate::claim) struct Reference {
 
 impl Reference {
     /// This one.
-    pub(in crate::claim) fn of(seen: &Seen<Sandbox>) -> Self {
+    pub(in crate::claim) fn of(seen: &Seen<SandboxFacts>) -> Self {
         Self { key: seen.key.clone(), uid: Arc::clone(&seen.uid) }
     }
 

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn read(set: &str, change: impl Fn(&mut Value)) -> Seen<Sandbox> {
+fn read(set: &str, change: impl Fn(&mut Value)) -> Seen<SandboxFacts> {
     let mut object = json!({
         "metadata": {
             "namespace": "ns", "name": "x", "uid": "u", "resourceVersion": "1",
@@ -16,7 +16,7 @@ fn read(set: &str, change: impl Fn(&mut Value)) -> Seen<Sandbox> {
         "spec": {},
     });
     change(&mut object);
-    Sandbox::read(object.to_string().as_bytes()).unwrap()
+    SandboxFacts::read(object.to_string().as_bytes()).unwrap()
 }
 
 #[test]

@@ -2,12 +2,12 @@ use std::num::NonZeroU64;
 
 use super::*;
 
-fn seen(name: &str, version: u64) -> Arc<Seen<Sandbox>> {
+fn seen(name: &str, version: u64) -> Arc<Seen<SandboxFacts>> {
     let version = NonZeroU64::new(version).unwrap().into();
-    Arc::new(Seen { key: Key::new("ns", name), uid: name.into(), version, object: Sandbox::default() })
+    Arc::new(Seen { key: Key::new("ns", name), uid: name.into(), version, object: SandboxFacts::default() })
 }
 
-fn look(ticket: &Ticket, pool: &[Arc<Seen<Sandbox>>]) -> Turn {
+fn look(ticket: &Ticket, pool: &[Arc<Seen<SandboxFacts>>]) -> Turn {
     ticket.look(|fits| pool.iter().find(|seen| fits(seen)).cloned())
 }
 

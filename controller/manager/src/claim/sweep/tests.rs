@@ -2,6 +2,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use sandgate_cache::Key;
+use sandgate_objects::openkruise::resources::Sandbox;
 
 use super::*;
 use crate::claim::idempotency::Reference;
@@ -46,9 +47,10 @@ fn markers_fail_and_go_as_the_table_says() {
 
 #[test]
 fn a_sandbox_is_anothers_if_the_marker_has_another_sandbox_or_lock() {
-    let mut object = Sandbox::default();
+    let mut whole = Sandbox::default();
     let lock = ("agents.kruise.io/lock".to_owned(), "mine".to_owned());
-    object.metadata.annotations = Some([lock].into());
+    whole.metadata.annotations = Some([lock].into());
+    let object = SandboxFacts::from(whole);
     let version = NonZeroU64::MIN.into();
     let seen = Seen { key: Key::new("ns", "x"), uid: "u".into(), version, object };
     let table = [

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use sandgate_cache::{Cache, Clock, Key, Kind, Random, Seen};
-use sandgate_objects::openkruise::resources::{PodTemplate, Sandbox};
+use sandgate_objects::openkruise::resources::{PodTemplate, SandboxFacts};
 use sandgate_sim::model::{CONFIG_MAPS, Change, Model, Place, SANDBOX_SETS, SANDBOXES};
 use sandgate_sim::network::{Network, UnderWay};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::{Caller, Error, ErrorKind, Network as Rules, NewSandbox, SeededSecret
 pub(super) const NAMESPACE: &str = "team";
 pub(super) const SYSTEM: &str = "sandgate-system";
 
-pub(super) type Answer = Result<Arc<Seen<Sandbox>>, Error>;
+pub(super) type Answer = Result<Arc<Seen<SandboxFacts>>, Error>;
 
 /// Runs a test on a paused clock.
 pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
@@ -89,7 +89,7 @@ impl Prepare for Steps {
         self.called(format!("release {lock}"));
     }
 
-    async fn init(&self, sandbox: &Arc<Seen<Sandbox>>) -> Result<(), Error> {
+    async fn init(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> Result<(), Error> {
         self.called(format!("init {}", sandbox.key.name));
         if self.init_hangs.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
@@ -100,16 +100,16 @@ impl Prepare for Steps {
         Ok(())
     }
 
-    async fn restrict(&self, sandbox: &Arc<Seen<Sandbox>>, _: &Rules) -> Result<(), Error> {
+    async fn restrict(&self, sandbox: &Arc<Seen<SandboxFacts>>, _: &Rules) -> Result<(), Error> {
         self.called(format!("restrict {}", sandbox.key.name));
         Ok(())
     }
 
-    async fn announce(&self, sandbox: &Arc<Seen<Sandbox>>) {
+    async fn announce(&self, sandbox: &Arc<Seen<SandboxFacts>>) {
         self.called(format!("announce {}", sandbox.key.name));
     }
 
-    async fn withdraw(&self, sandbox: &Arc<Seen<Sandbox>>) {
+    async fn withdraw(&self, sandbox: &Arc<Seen<SandboxFacts>>) {
         self.called(format!("withdraw {}", sandbox.key.name));
     }
 }

@@ -5,15 +5,15 @@ use sandgate_cache::Viewed as _;
 
 use super::*;
 
-fn seen(spec: &Value) -> Seen<Sandbox> {
+fn seen(spec: &Value) -> Seen<SandboxFacts> {
     let object = json!({
         "metadata": { "namespace": "ns", "name": "base-1", "uid": "u-1", "resourceVersion": "7" },
         "spec": spec,
     });
-    Sandbox::read(object.to_string().as_bytes()).unwrap()
+    SandboxFacts::read(object.to_string().as_bytes()).unwrap()
 }
 
-fn stock() -> Seen<Sandbox> {
+fn stock() -> Seen<SandboxFacts> {
     seen(&json!({ "template": {
         "metadata": { "labels": { "app": "web" } },
         "spec": { "containers": [
