@@ -50,7 +50,14 @@ impl Site {
                     "uid": self.set, "controller": true, "blockOwnerDeletion": true,
                 }],
             },
-            "status": { "observedGeneration": 1 },
+            // Written past the API server's checks, so it must have every field that the definition asks for.
+            "status": {
+                "observedGeneration": 1,
+                "conditions": [{
+                    "type": "Ready", "status": "True", "reason": "PodReady", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
         }))
     }
 

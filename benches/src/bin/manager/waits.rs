@@ -2,7 +2,9 @@
 //!
 //! Each wait is for another sandbox. Events come as a watch brings them, one after the other, from a thread
 //! of its own; the clock starts before the event is given to the cache and stops in the task that waited.
-//! *All for one* are as many waits for one sandbox, and one event.
+//! *All for one* are as many waits for one sandbox, and one event. *Bare* are as many tasks that wait for a
+//! channel each, woken at the same pace by the same thread: what the scheduler of this machine takes, without
+//! a cache.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use sandgate_benches::stats::{Spread, percentile};
 use sandgate_cache::Cache;
 use sandgate_follow::Sink as _;
 use sandgate_objects::openkruise::resources::SandboxFacts;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::Common;
@@ -30,6 +32,11 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
             let measure = format!("wake-up, p{percent:.0}, µs");
             record.add(&measure, "cache", size, "each its own", round, percentile(&mut times, percent));
         }
+        let mut times = bare(size).await;
+        for percent in [50.0, 99.0, 100.0] {
+            let measure = format!("wake-up, p{percent:.0}, µs");
+            record.add(&measure, "bare", size, "each its own", round, percentile(&mut times, percent));
+        }
         let mut times = all_for_one(size).await;
         for percent in [50.0, 99.0, 100.0] {
             let measure = format!("wake-up, p{percent:.0}, µs");
@@ -37,7 +44,8 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
         }
     }
     let spread = Spread::of(&record.rounds("wake-up, p99, µs", "cache", size, "each its own"));
-    println!("p99 of a wake-up among {size}: {spread} µs (wanted: 2000)");
+    let bare = Spread::of(&record.rounds("wake-up, p99, µs", "bare", size, "each its own"));
+    println!("p99 of a wake-up among {size}: {spread} µs (wanted: 2000); without a cache {bare} µs");
 }
 
 /// Starts a wait for each of these sandboxes; returns when all of them wait.
@@ -73,15 +81,17 @@ async fn each_its_own(size: usize) -> Vec<f64> {
     let waits = start(&cache, order.iter().copied()).await;
     Rng::new(3).shuffle(&mut order);
     let mut feed = cache.feed::<SandboxFacts>();
+    // What the API server would do, beforehand.
+    let events = order.into_iter().enumerate();
+    let events: Vec<_> = events
+        .map(|(event, number)| (number, sandbox(number, count + 2 + event, true).to_string()))
+        .collect();
     let sent = std::thread::spawn(move || {
         let mut sent = vec![Instant::now(); count];
-        let began = Instant::now();
-        for (event, number) in order.into_iter().enumerate() {
-            let bytes = sandbox(number, count + 2 + event, true).to_string();
+        let mut pace = Pace::start();
+        for (number, bytes) in events {
             let (_, object) = feed.decode(bytes.as_bytes()).expect("a sandbox");
-            let due = began + Duration::from_secs(1) / RATE * u32::try_from(event).unwrap_or(0);
-            #[expect(clippy::disallowed_methods, reason = "a pace is time, and this is a thread of our own")]
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            pace.wait();
             sent[number] = Instant::now();
             feed.apply(object).expect("a sandbox");
         }
@@ -90,6 +100,57 @@ async fn each_its_own(size: usize) -> Vec<f64> {
     let woken = waits.join_all().await;
     let sent = sent.join().expect("the feeder");
     woken.into_iter().map(|(number, at)| micros(sent[number], at)).collect()
+}
+
+/// The same without a cache: a channel for each task, and the events decoded for nothing.
+async fn bare(size: usize) -> Vec<f64> {
+    let mut waits = JoinSet::new();
+    let mut senders = Vec::new();
+    for number in 0..size {
+        let (sender, receiver) = oneshot::channel::<()>();
+        senders.push(sender);
+        waits.spawn(async move {
+            receiver.await.expect("an event");
+            (number, Instant::now())
+        });
+    }
+    let cache = objects::cache(1, false);
+    let feed = cache.feed::<SandboxFacts>();
+    let bytes = sandbox(1, 2, true).to_string();
+    let sent = std::thread::spawn(move || {
+        let mut pace = Pace::start();
+        let send = |sender: oneshot::Sender<()>| {
+            let _decoded = feed.decode(bytes.as_bytes()).expect("a sandbox");
+            pace.wait();
+            let at = Instant::now();
+            sender.send(()).expect("a task waits");
+            at
+        };
+        senders.into_iter().map(send).collect::<Vec<_>>()
+    });
+    let woken = waits.join_all().await;
+    let sent = sent.join().expect("the feeder");
+    woken.into_iter().map(|(number, at)| micros(sent[number], at)).collect()
+}
+
+/// When events come.
+struct Pace {
+    began: Instant,
+    events: u32,
+}
+
+impl Pace {
+    fn start() -> Self {
+        Self { began: Instant::now(), events: 0 }
+    }
+
+    /// Blocks until the next event is due.
+    fn wait(&mut self) {
+        let due = self.began + Duration::from_secs(1) / RATE * self.events;
+        self.events += 1;
+        #[expect(clippy::disallowed_methods, reason = "a pace is time, and this is a thread of our own")]
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
 }
 
 async fn all_for_one(size: usize) -> Vec<f64> {

@@ -70,13 +70,13 @@ impl<T> Default for Hub<T> {
     }
 }
 
-/// A waiter with the number that it is taken out by.
-type Numbered<T> = (u64, Arc<Mutex<Waiter<T>>>);
+/// The waiters of one object, each by the number that it is taken out by: in the order in which they came.
+type Numbered<T> = BTreeMap<u64, Arc<Mutex<Waiter<T>>>>;
 
 struct Waiters<T> {
     next: u64,
     /// By object, so that a change costs nothing to those who wait for others.
-    by_key: BTreeMap<Key, Vec<Numbered<T>>>,
+    by_key: BTreeMap<Key, Numbered<T>>,
 }
 
 /// One wait.
@@ -100,7 +100,7 @@ impl<T: Kept> Hub<T> {
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock();
             let Some(waiters) = waiters.by_key.get(&seen.key) else { return };
-            waiters.iter().map(|(_, waiter)| Arc::clone(waiter)).collect()
+            waiters.values().cloned().collect()
         };
         for waiter in waiters {
             waiter.lock().told(change);
@@ -110,7 +110,7 @@ impl<T: Kept> Hub<T> {
     fn cancel(&self) {
         let waiters: Vec<_> = {
             let waiters = self.waiters.lock();
-            waiters.by_key.values().flatten().map(|(_, waiter)| Arc::clone(waiter)).collect()
+            waiters.by_key.values().flat_map(BTreeMap::values).cloned().collect()
         };
         for waiter in waiters {
             waiter.lock().end(Err(WaitError::Cancelled));
@@ -131,14 +131,14 @@ impl<T: Kept> Hub<T> {
         let mut waiters = self.waiters.lock();
         waiters.next += 1;
         let number = waiters.next;
-        waiters.by_key.entry(key.clone()).or_default().push((number, Arc::clone(&waiter)));
+        waiters.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
         drop(waiters);
         Registered { hub: self, key: key.clone(), number, waiter }
     }
 
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn waiting(&self) -> usize {
-        self.waiters.lock().by_key.values().map(Vec::len).sum()
+        self.waiters.lock().by_key.values().map(BTreeMap::len).sum()
     }
 }
 
@@ -224,7 +224,7 @@ impl<T: Kept> Drop for Registered<'_, T> {
     fn drop(&mut self) {
         let mut waiters = self.hub.waiters.lock();
         if let Some(of_key) = waiters.by_key.get_mut(&self.key) {
-            of_key.retain(|(number, _)| *number != self.number);
+            of_key.remove(&self.number);
             if of_key.is_empty() {
                 waiters.by_key.remove(&self.key);
             }
