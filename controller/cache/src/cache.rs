@@ -16,12 +16,13 @@ mod wait;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{ReentrantMutex, RwLock};
 use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use sandgate_routes::Version;
@@ -114,8 +115,9 @@ pub struct Cache {
 /// What the clones of a cache share.
 pub(crate) struct Shared {
     inner: RwLock<Inner>,
-    /// Held by whoever delivers news.
-    delivery: Mutex<()>,
+    /// Held by whoever delivers news. The flag is set as long as somebody does: only the thread that has the
+    /// lock can find it set, from within a handler.
+    delivery: ReentrantMutex<Cell<bool>>,
     hubs: Hubs,
     pools: PoolWatches,
     turns: Turns,
@@ -138,7 +140,6 @@ pub struct Inner {
     pools: Pools,
     ids: Index<SandboxFacts>,
     owners: Index<SandboxFacts>,
-    locks: Index<SandboxFacts>,
     set_names: Index<SandboxSet>,
     checkpoint_ids: Index<Checkpoint>,
     checkpoint_owners: Index<Checkpoint>,
@@ -184,19 +185,31 @@ impl Cache {
         for_kind!(kind, len(&self.shared.inner.read()))
     }
 
-    /// Takes in the answer to a write or to a live read: from now on nothing older is shown. What the filters
-    /// do not select is left out, because the watch would never show how it changes.
-    pub fn answered<T: Kept>(&self, seen: &Arc<Seen<T>>) {
-        if !self.shared.selects::<T>(seen) {
-            return;
-        }
-        let own = Seen::clone(seen);
-        self.shared.change(|inner| inner.offer(own, Source::Answer));
+    /// Whether the filters select an object: its kind, its namespace and its labels. What they do not select
+    /// is never shown, because no watch would show how it changes.
+    pub fn follows<T: Kept>(&self, seen: &Seen<T>) -> bool {
+        self.shared.selects(seen)
     }
 
-    /// This UID is gone, says the answer to a delete or to a live read.
+    /// Takes in the answer to a write or to a live read: from now on nothing older is shown. What is not
+    /// [followed](Self::follows) is left out, and an older version that was followed goes.
+    ///
+    /// When this returns, handlers and waits have been told of this version, or of a newer one: also if
+    /// another thread brought it. Only where a handler calls this they are told after that handler has
+    /// returned. So a caller must not hold a lock that a handler takes.
+    pub fn answered<T: Kept>(&self, seen: &Arc<Seen<T>>) {
+        if self.follows(seen) {
+            let own = Seen::clone(seen);
+            self.shared.written(|inner| inner.offer(own, Source::Answer));
+        } else {
+            self.shared.written(|inner| inner.left(seen));
+        }
+    }
+
+    /// This UID is gone, says the answer to a delete or to a live read. Handlers and waits have been told
+    /// when this returns, as with [`answered`](Self::answered).
     pub fn deleted_by_us<T: Kept>(&self, key: &Key, uid: &Arc<str>) {
-        self.shared.change(|inner| {
+        self.shared.written(|inner| {
             if let Some(change) = T::store(inner).forget(key, uid) {
                 inner.changed(change);
             }
@@ -234,15 +247,6 @@ impl Cache {
         }
         self.shared.change(|inner| for_kind!(kind, complete(inner, version)));
     }
-
-    /// Forgets everything that a kind's watch has shown, as a new process would.
-    pub fn forget_all(&self, kind: Kind) {
-        fn forget<T: Kept>(inner: &mut Inner) {
-            let changes = T::store(inner).clear();
-            inner.apply(changes);
-        }
-        self.shared.change(|inner| for_kind!(kind, forget(inner)));
-    }
 }
 
 impl Shared {
@@ -259,32 +263,48 @@ impl Shared {
         answer
     }
 
-    /// Delivers the news in the order in which they happened.
+    /// The same for the answer to a write. It may be no news, because another thread has brought it and still
+    /// tells of it: so this waits for that thread too.
+    fn written(&self, change: impl FnOnce(&mut Inner)) {
+        change(&mut self.inner.write());
+        self.deliver();
+    }
+
+    /// Delivers the news in the order in which they happened, and returns when all have been delivered that
+    /// there were at the call.
     ///
-    /// One thread delivers at a time. Another that has news leaves them to it, because the one looks again
-    /// after it has let go of the delivery: so a handler that changes the cache is not called within itself,
-    /// and nothing stays undelivered.
+    /// One thread delivers at a time; another one waits for it, and then delivers what is left. A handler
+    /// that changes the cache comes here too, on the thread that has called it. It does not wait for itself:
+    /// the loop that called it goes on with its change, so no handler is called within a handler.
     fn deliver(&self) {
+        let is_delivering = self.delivery.lock();
+        if is_delivering.replace(true) {
+            return;
+        }
+        let _ends = Delivering(&is_delivering);
         loop {
-            let Some(delivery) = self.delivery.try_lock() else { return };
-            loop {
-                let (news, stirred) = {
-                    let mut inner = self.inner.write();
-                    (std::mem::take(&mut inner.news), std::mem::take(&mut inner.stirred))
-                };
-                if news.is_empty() && stirred.is_empty() {
-                    break;
-                }
-                for news in &news {
-                    self.hubs.tell(news);
-                }
-                self.pools.tell(&stirred);
-            }
-            drop(delivery);
-            if !self.inner.read().has_news() {
+            let (news, stirred) = {
+                let mut inner = self.inner.write();
+                (std::mem::take(&mut inner.news), std::mem::take(&mut inner.stirred))
+            };
+            if news.is_empty() && stirred.is_empty() {
                 return;
             }
+            for news in &news {
+                self.hubs.tell(news);
+            }
+            self.pools.tell(&stirred);
         }
+    }
+
+    /// Registers a waiter: see [`Hub::register`](hub::Hub::register).
+    fn register<T: Kept>(
+        &self,
+        key: &Key,
+        uid: &Arc<str>,
+        predicate: hub::Predicate<T>,
+    ) -> hub::Registered<'_, T> {
+        T::hub(&self.hubs).register(&self.inner, key, uid, predicate)
     }
 
     /// Takes in what a watch shows. What the filters do not select has left what is followed.
@@ -308,6 +328,15 @@ impl Shared {
     }
 }
 
+/// A delivery until it ends, also by a panic.
+struct Delivering<'a>(&'a Cell<bool>);
+
+impl Drop for Delivering<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 impl Inner {
     fn has_news(&self) -> bool {
         !self.news.is_empty() || !self.stirred.is_empty()
@@ -322,6 +351,12 @@ impl Inner {
 
     fn ended<T: Kept>(&mut self, key: &Key, uid: Option<&str>, version: Option<&Version>) {
         if let Some(change) = T::store(self).ended(key, uid, version) {
+            self.changed(change);
+        }
+    }
+
+    fn left<T: Kept>(&mut self, seen: &Seen<T>) {
+        if let Some(change) = T::store(self).left(&seen.key, &seen.uid, &seen.version) {
             self.changed(change);
         }
     }

@@ -15,7 +15,7 @@
 //! never be sent as a whole.
 //!
 //! # How stale a read is
-//! - What this process has written is never shown older.
+//! - What this process has written is never shown older. If that takes it out of the filters, it is gone.
 //! - What others have written is shown when the watch brings it: usually after milliseconds. If the API
 //!   server cannot be reached, the last known state stays, and [`Cache::healthy`] says so.
 //! - What depends on the time is right at the time of the [`Clock`], also if no event came: a sandbox whose
@@ -39,8 +39,10 @@
 //!
 //! # Start and stop
 //! [`Cache::start`] returns when every kind has had its first list, or the error that prevented it, with
-//! nothing left running. [`Running::ended`] says which task ended and how. [`Cache::stop`] ends every wait
-//! and returns when all tasks have ended; it can be called by anyone, any number of times.
+//! nothing left running. [`Running::ended`] says which task ended and how: a watch that panics is not started
+//! again, because nobody knows how far it had come. [`Cache::stop`] ends every wait and returns when all
+//! tasks have ended; it can be called by anyone, any number of times. However a run ends, its waits end with
+//! it.
 //!
 //! # Memory
 //! Of a sandbox [`SandboxFacts`](sandgate_objects::openkruise::resources::SandboxFacts) are kept. Equal pod

@@ -82,14 +82,6 @@ pub fn wants_pause(sandbox: &SandboxFacts) -> bool {
     sandbox.paused
 }
 
-/// Whether it can be paused: it is nobody's stock, and runs or is paused already.
-pub fn is_pausable(sandbox: &SandboxFacts, now: Timestamp) -> bool {
-    let is_running = || phase(sandbox) == names::PHASE_RUNNING && is_true(sandbox, names::CONDITION_READY);
-    sandbox.pool().is_none()
-        && !has_ended(sandbox, now)
-        && (phase(sandbox) == names::PHASE_PAUSED || is_running())
-}
-
 /// Whether it can be resumed at once: it runs, or resumes, or its pause is complete. One that
 /// [is pausing](is_pausing) can be resumed when that is over.
 pub fn is_resumable(sandbox: &SandboxFacts, now: Timestamp) -> bool {

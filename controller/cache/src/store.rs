@@ -1,5 +1,8 @@
 //! The objects of one kind: the newest version of each, and what is known to be gone.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -55,19 +58,32 @@ pub enum Source {
 ///   the watch has reached. Otherwise the watch has shown it before, and has shown its end.
 /// - An object that this process deleted leaves its UID behind. Until the watch shows the end too, nothing
 ///   that the watch says of that UID brings it back.
+/// - An object that left what is followed, by a write of this process or in the middle of a list, leaves its
+///   UID and its version behind. Nothing up to that version brings it back.
 #[derive(Debug)]
 pub struct Store<T> {
     live: BTreeMap<Key, Arc<Seen<T>>>,
     /// The same, for reads by key. It is never walked.
     by_key: HashMap<Key, Arc<Seen<T>>, foldhash::fast::RandomState>,
-    /// The UIDs that are gone though the watch has not shown it, and during which list they went.
-    gone: BTreeMap<Arc<str>, u64>,
+    /// The UIDs that are gone though the watch has not come so far.
+    gone: BTreeMap<Arc<str>, Gone>,
     /// How many lists have begun.
     lists: u64,
     /// While a list is read: what was named since it began.
     named: Option<BTreeSet<Key>>,
     reached: Option<Version>,
     complete: bool,
+}
+
+/// How an object went.
+#[derive(Debug)]
+struct Gone {
+    /// Its newest version that is known.
+    version: Version,
+    /// Whether a newer version brings it back: it has left what is followed, and may exist.
+    returns: bool,
+    /// How many lists had begun.
+    lists: u64,
 }
 
 impl<T> Default for Store<T> {
@@ -125,8 +141,11 @@ impl<T> Store<T> {
         {
             named.insert(seen.key.clone());
         }
-        if self.gone.contains_key(&seen.uid) {
-            return None;
+        if let Some(gone) = self.gone.get(&seen.uid) {
+            if !gone.returns || seen.version <= gone.version {
+                return None;
+            }
+            self.gone.remove(&seen.uid);
         }
         let before = self.live.get(&seen.key);
         let is_news = match before {
@@ -145,7 +164,22 @@ impl<T> Store<T> {
     /// The watch shows that the object ended. Without a UID or a version it was just seen to go.
     pub fn ended(&mut self, key: &Key, uid: Option<&str>, version: Option<&Version>) -> Option<Change<T>> {
         if let Some(uid) = uid {
-            self.gone.remove(uid);
+            // An older end is not the one that is waited for: the object had come back since.
+            let is_shown = |gone: &Gone| version.is_none_or(|version| gone.version <= *version);
+            if self.gone.get(uid).is_some_and(is_shown) {
+                self.gone.remove(uid);
+            }
+        }
+        if let Some(named) = &mut self.named {
+            // The list takes back that it named the object. How far the watch has come is known when the list
+            // is complete; until then the UID has to refuse an answer that is older than the end.
+            named.remove(key);
+            if let (Some(uid), Some(version)) = (uid, version) {
+                let gone = Gone { version: version.clone(), returns: true, lists: self.lists };
+                self.gone.entry(uid.into()).or_insert(gone);
+            }
+        } else if let Some(version) = version {
+            self.reached(version);
         }
         let known = self.live.get(key)?;
         let is_other = uid.is_some_and(|uid| uid != &*known.uid);
@@ -158,10 +192,19 @@ impl<T> Store<T> {
 
     /// The answer to a delete, or to a live read that found nothing, says that this UID is gone.
     pub fn forget(&mut self, key: &Key, uid: &Arc<str>) -> Option<Change<T>> {
-        if self.live.get(key).is_none_or(|known| known.uid != *uid) {
-            return None;
-        }
-        self.gone.insert(Arc::clone(uid), self.lists);
+        let known = self.live.get(key).filter(|known| known.uid == *uid)?;
+        let gone = Gone { version: known.version.clone(), returns: false, lists: self.lists };
+        self.gone.insert(Arc::clone(uid), gone);
+        let before = self.remove(key);
+        Some(Change { before, after: None })
+    }
+
+    /// The answer to a write, or to a live read, says that this UID is not what is followed any more, at this
+    /// version. If the store has an older one, that goes.
+    pub fn left(&mut self, key: &Key, uid: &Arc<str>, version: &Version) -> Option<Change<T>> {
+        self.live.get(key).filter(|known| known.uid == *uid && known.version < *version)?;
+        let gone = Gone { version: version.clone(), returns: true, lists: self.lists };
+        self.gone.insert(Arc::clone(uid), gone);
         let before = self.remove(key);
         Some(Change { before, after: None })
     }
@@ -200,9 +243,12 @@ impl<T> Store<T> {
         self.complete = true;
         self.reached(version);
         let named = self.named.take().unwrap_or_default();
-        // A list that began after the delete does not have the object: there is nothing left to hide.
+        // Up to here the watch has shown what has left. What was deleted is not in a list that was asked for
+        // after the delete: not in the first that began after it, which may have been asked for before, but
+        // in the next.
         let lists = self.lists;
-        self.gone.retain(|_, at| *at >= lists);
+        self.gone
+            .retain(|_, gone| if gone.returns { gone.version > *version } else { gone.lists + 1 >= lists });
         let missing = |seen: &Seen<T>| seen.version <= *version && !named.contains(&seen.key);
         self.take(missing)
     }
@@ -214,13 +260,6 @@ impl<T> Store<T> {
         self.take(|seen| seen.version > *version)
     }
 
-    /// Forgets everything, as a new store would have it.
-    pub fn clear(&mut self) -> Vec<Change<T>> {
-        let changes = self.take(|_| true);
-        *self = Self::default();
-        changes
-    }
-
     fn take(&mut self, which: impl Fn(&Seen<T>) -> bool) -> Vec<Change<T>> {
         let taken = self.live.extract_if(.., |_, seen| which(seen));
         let taken: Vec<_> = taken.map(|(_, seen)| Change { before: Some(seen), after: None }).collect();
@@ -228,121 +267,5 @@ impl<T> Store<T> {
             self.by_key.remove(&seen.key);
         }
         taken
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::num::NonZeroU64;
-
-    use super::*;
-
-    fn version(number: u64) -> Version {
-        NonZeroU64::new(number).unwrap().into()
-    }
-
-    fn named(name: &str, uid: &str, at: u64) -> Arc<Seen<u64>> {
-        Arc::new(Seen { key: Key::new("a", name), uid: uid.into(), version: version(at), object: at })
-    }
-
-    fn seen(uid: &str, at: u64) -> Arc<Seen<u64>> {
-        named("x", uid, at)
-    }
-
-    fn shown(store: &Store<u64>) -> Option<(&str, u64)> {
-        store.get(&Key::new("a", "x")).map(|seen| (&*seen.uid, seen.object))
-    }
-
-    #[test]
-    fn an_older_or_equal_version_changes_nothing_whoever_brings_it() {
-        let mut store = Store::default();
-        assert!(store.offer(seen("u", 5), Source::Answer).is_some());
-        for source in [Source::Watch, Source::Answer] {
-            assert!(store.offer(seen("u", 5), source).is_none());
-            assert!(store.offer(seen("u", 4), source).is_none());
-        }
-        assert!(store.offer(seen("u", 6), Source::Watch).is_some());
-        assert_eq!(shown(&store), Some(("u", 6)));
-    }
-
-    #[test]
-    fn a_late_answer_does_not_bring_back_what_the_watch_has_ended() {
-        let mut store = Store::default();
-        store.offer(seen("u", 5), Source::Watch);
-        store.ended(&Key::new("a", "x"), Some("u"), Some(&version(9)));
-        store.reached(&version(9));
-        assert!(store.offer(seen("u", 7), Source::Answer).is_none());
-        assert_eq!(shown(&store), None);
-        assert!(store.offer(seen("v", 10), Source::Answer).is_some(), "a later object of the name is news");
-    }
-
-    #[test]
-    fn a_deleted_object_stays_gone_until_the_watch_has_shown_its_end() {
-        let mut store = Store::default();
-        store.offer(seen("u", 5), Source::Watch);
-        assert!(store.forget(&Key::new("a", "x"), &"u".into()).is_some());
-        assert!(store.offer(seen("u", 6), Source::Watch).is_none());
-        assert!(store.offer(seen("v", 8), Source::Watch).is_some(), "another object of the name");
-        store.ended(&Key::new("a", "x"), Some("u"), Some(&version(7)));
-        assert_eq!(shown(&store), Some(("v", 8)));
-        assert!(store.gone.is_empty());
-    }
-
-    #[test]
-    fn a_complete_list_ends_what_it_did_not_name_but_nothing_newer() {
-        let mut store = Store::default();
-        store.offer(seen("u", 5), Source::Watch);
-        store.offer(named("y", "w", 12), Source::Answer);
-        store.begin();
-        assert_eq!(store.commit(&version(10)).len(), 1);
-        assert_eq!(shown(&store), None);
-        assert_eq!(store.len(), 1, "what was written after the list stays");
-        assert!(store.is_complete());
-    }
-
-    #[test]
-    fn a_list_that_was_abandoned_ends_nothing() {
-        let mut store = Store::default();
-        store.offer(seen("u", 5), Source::Watch);
-        store.begin();
-        store.abandon();
-        assert_eq!(shown(&store), Some(("u", 5)));
-        assert!(!store.is_complete());
-    }
-
-    #[test]
-    fn what_comes_and_goes_between_lists_leaves_nothing_behind() {
-        let mut store = Store::default();
-        store.begin();
-        store.offer(named("kept", "k", 1), Source::Watch);
-        store.commit(&version(1));
-        for number in 2..100 {
-            store.offer(named(&format!("x{number}"), "u", number), Source::Watch);
-            store.ended(&Key::new("a", &format!("x{number}")), Some("u"), Some(&version(number)));
-        }
-        assert_eq!((store.len(), store.gone.len()), (1, 0));
-        assert!(store.named.is_none());
-    }
-
-    #[test]
-    fn a_tombstone_ends_with_a_list_that_began_after_it() {
-        let mut store = Store::default();
-        store.offer(seen("u", 5), Source::Watch);
-        store.begin();
-        store.offer(seen("u", 5), Source::Watch);
-        store.forget(&Key::new("a", "x"), &"u".into());
-        store.commit(&version(6));
-        assert!(store.offer(seen("u", 6), Source::Watch).is_none(), "that list began before the delete");
-        store.begin();
-        store.commit(&version(8));
-        assert!(store.gone.is_empty());
-    }
-
-    #[test]
-    fn a_rewind_drops_what_is_newer_and_takes_older_versions_again() {
-        let mut store = Store::default();
-        store.offer(seen("u", 50), Source::Watch);
-        assert_eq!(store.rewind(&version(10)).len(), 1);
-        assert!(store.offer(seen("u", 8), Source::Watch).is_some());
     }
 }

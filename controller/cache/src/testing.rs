@@ -200,7 +200,9 @@ pub fn key(name: &str) -> Key {
     Key::new("default", name)
 }
 
-/// Makes the n-th part of a start fail, once. Given to a builder by [`CacheBuilder::failing_start`].
+/// Makes the n-th part of a start fail, once. Given to a builder by [`CacheBuilder::failing_start`]. The
+/// cache may be one without an API server: it can be started then, in as many parts as it has kinds, and is
+/// fed by hand as before.
 pub struct FailingStart {
     left: AtomicU64,
 }

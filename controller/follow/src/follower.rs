@@ -80,16 +80,23 @@ pub struct Follower<S> {
     watching_since: Option<Instant>,
 }
 
-/// Runs the follower that `make` returns, and a new one if it panics, until it is dropped. `name` is for the
-/// log.
+/// Runs the follower that `make` returns, and a new one if it panics, until it is dropped. Until the new one
+/// watches, the status says so. `name` is for the log.
 pub async fn supervise<S: Sink>(name: &str, make: impl Fn() -> Follower<S>) {
     loop {
+        let follower = make();
+        let (status, hooks) = (Arc::clone(&follower.status), follower.hooks.clone());
         // A set of one task ends the task when it is dropped.
         let mut task = JoinSet::new();
-        task.spawn(make().run());
+        task.spawn(follower.run());
         // The result is always a panic, which the panic hook has logged: a follower never returns.
         let _ = task.join_next().await;
         tracing::error!("the watch of {name} panicked and is started again");
+        status.update(|status| {
+            status.state = FollowState::BackingOff;
+            status.error = Some("the watch panicked and is started again".into());
+        });
+        (hooks.changed)();
         sleep(RESTART).await;
     }
 }

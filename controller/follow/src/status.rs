@@ -86,6 +86,8 @@ pub struct FollowStatus {
     pub last_contact: Option<SystemTime>,
     /// Why the follower is not watching; none when it is.
     pub error: Option<Arc<str>>,
+    /// When it began to watch, or to watch again after a failure.
+    pub watching_since: Option<SystemTime>,
     /// Objects that could not be used, counted each time.
     pub unreadable: u64,
     /// The last of them, each with the reason.

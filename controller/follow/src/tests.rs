@@ -5,3 +5,4 @@ mod failures;
 mod lists;
 mod protocol;
 mod store;
+mod supervised;

@@ -1,12 +1,13 @@
 //! What a cache is made of.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use kube::Client;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{ReentrantMutex, RwLock};
 use sandgate_follow::{Access, Api, Timing};
 
 use super::hub::Hubs;
@@ -96,8 +97,9 @@ impl CacheBuilder {
         self
     }
 
-    /// The label selector of sandboxes, sets, templates and checkpoints. Volume claims are not selected by
-    /// it: whoever makes them for a sandbox does not give them the sandbox's labels.
+    /// The label selector of sandboxes and sets. Checkpoints, templates and volume claims are not selected by
+    /// it: whoever makes them for a sandbox or a set does not give them its labels. (OpenKruise selects all
+    /// of them by it.)
     #[must_use]
     pub fn selector(mut self, selector: &str) -> Self {
         selector.clone_into(&mut self.selector);
@@ -118,7 +120,7 @@ impl CacheBuilder {
         self
     }
 
-    /// Does not follow a kind.
+    /// Does not follow a kind: nothing of it is taken in, whoever brings it.
     #[must_use]
     pub fn without(mut self, kind: Kind) -> Self {
         self.without.insert(kind);
@@ -133,9 +135,9 @@ impl CacheBuilder {
         self
     }
 
-    /// Calls `handler` for every change of a kind, with the object before and after it: outside of every
-    /// lock, in the order of the changes, by whichever thread brought one. It may read and change the cache,
-    /// and must not block.
+    /// Calls `handler` for every change of a kind, with the object before and after it: in the order of the
+    /// changes, one at a time, by whichever thread brought one. It may read and change the cache. It must not
+    /// block: other threads that bring changes wait for it.
     #[must_use]
     pub fn on<T: Kept>(mut self, handler: impl Fn(&Change<T>) + Send + Sync + 'static) -> Self {
         T::hub_mut(&mut self.hubs).handlers.push(Box::new(handler));
@@ -172,7 +174,7 @@ impl CacheBuilder {
         };
         let shared = Shared {
             inner: RwLock::new(Inner::default()),
-            delivery: Mutex::new(()),
+            delivery: ReentrantMutex::new(Cell::new(false)),
             hubs: self.hubs,
             pools: PoolWatches::default(),
             turns: Turns::default(),

@@ -5,17 +5,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use sandgate_routes::Version;
 
-use super::{Kept, News};
+use super::{Inner, Kept, News};
 use crate::{Change, Check, ConfigMapFacts, Key, PvcFacts, SecretFacts, Seen, WaitError};
 
-/// Called for every change of a kind, outside of every lock and in the order of the changes.
+/// Called for every change of a kind, in the order of the changes.
 pub(crate) type Handler<T> = Box<dyn Fn(&Change<T>) + Send + Sync>;
 
-/// What a waiter asks of every version that it is shown.
+/// What a waiter asks of every version that it is shown. It is called under the waiter's lock, so it must not
+/// change the cache.
 pub(crate) type Predicate<T> = Box<dyn FnMut(&Seen<T>) -> Check + Send>;
 
 /// How a wait ended.
@@ -79,6 +80,15 @@ struct Waiters<T> {
     by_key: BTreeMap<Key, Numbered<T>>,
 }
 
+impl<T> Waiters<T> {
+    /// Returns the number of the waiter.
+    fn insert(&mut self, key: &Key, waiter: &Arc<Mutex<Waiter<T>>>) -> u64 {
+        self.next += 1;
+        self.by_key.entry(key.clone()).or_default().insert(self.next, Arc::clone(waiter));
+        self.next
+    }
+}
+
 /// One wait.
 pub(crate) struct Waiter<T> {
     uid: Arc<str>,
@@ -117,22 +127,35 @@ impl<T: Kept> Hub<T> {
         }
     }
 
-    /// Registers a waiter. It is told of every change from now on, except of versions that its predicate was
-    /// asked about before.
+    /// Registers a waiter, and shows it the object as the cache has it.
+    ///
+    /// 1. The waiter is locked.
+    /// 2. It is registered, and the object is read, under one lock of the objects.
+    /// 3. Its predicate is asked about that version.
+    /// 4. The waiter is unlocked.
+    ///
+    /// A version that is stored after step 2 is told to the waiter after step 4. One that was stored before
+    /// is the one of step 2 or older, also if it is told later. So the predicate is asked about every version
+    /// from that of step 2 on, in their order.
     pub(super) fn register(
         &self,
+        inner: &RwLock<Inner>,
         key: &Key,
         uid: &Arc<str>,
-        newest: Option<Version>,
         predicate: Predicate<T>,
     ) -> Registered<'_, T> {
-        let waiter = Waiter { uid: Arc::clone(uid), newest, predicate, outcome: None, waker: None };
+        let waiter = Waiter { uid: Arc::clone(uid), newest: None, predicate, outcome: None, waker: None };
         let waiter = Arc::new(Mutex::new(waiter));
-        let mut waiters = self.waiters.lock();
-        waiters.next += 1;
-        let number = waiters.next;
-        waiters.by_key.entry(key.clone()).or_default().insert(number, Arc::clone(&waiter));
-        drop(waiters);
+        let mut locked = waiter.lock();
+        let (number, known) = {
+            let inner = inner.read();
+            let number = self.waiters.lock().insert(key, &waiter);
+            (number, T::peek(&inner).get(key).filter(|known| known.uid == *uid).cloned())
+        };
+        if let Some(known) = known {
+            locked.look(&known);
+        }
+        drop(locked);
         Registered { hub: self, key: key.clone(), number, waiter }
     }
 
@@ -148,7 +171,10 @@ impl<T> Waiter<T> {
         let is_it = |seen: &&Arc<Seen<T>>| seen.uid == self.uid;
         if let Some(seen) = change.after.as_ref().filter(is_it) {
             self.look(seen);
-        } else if change.before.as_ref().filter(is_it).is_some() {
+        } else if let Some(seen) = change.before.as_ref().filter(is_it)
+            // An older end is told late: the object had come back when the wait began.
+            && self.newest.as_ref().is_none_or(|newest| *newest <= seen.version)
+        {
             self.end(Err(WaitError::Gone));
         }
     }
@@ -177,7 +203,7 @@ impl<T> Waiter<T> {
 }
 
 /// Asks a predicate. One that panics fails its own wait, and not whoever brought the change.
-pub(super) fn ask<T>(predicate: &mut Predicate<T>, seen: &Seen<T>) -> Check {
+fn ask<T>(predicate: &mut Predicate<T>, seen: &Seen<T>) -> Check {
     let answer = catch_unwind(AssertUnwindSafe(|| predicate(seen)));
     answer.unwrap_or_else(|_| Check::Failed("the condition of this wait panicked".to_owned()))
 }
@@ -191,7 +217,7 @@ pub(crate) struct Registered<'a, T: Kept> {
 }
 
 impl<T: Kept> Registered<'_, T> {
-    /// Shows the waiter an object that did not come by a change.
+    /// Shows the waiter an object that is not in the cache.
     pub(super) fn look(&self, seen: &Arc<Seen<T>>) {
         self.waiter.lock().look(seen);
     }
@@ -201,8 +227,14 @@ impl<T: Kept> Registered<'_, T> {
         self.waiter.lock().end(outcome);
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        self.waiter.lock().outcome.is_some()
+    /// How the wait has ended; none while it goes on.
+    pub(super) fn outcome(&self) -> Option<Outcome<T>> {
+        self.waiter.lock().outcome.clone()
+    }
+
+    /// Whether the predicate was asked about any version.
+    pub(super) fn has_looked(&self) -> bool {
+        self.waiter.lock().newest.is_some()
     }
 
     /// Waits for the end.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{Key, Seen};
 
-/// Objects by a text of theirs: an ID, an owner, a lock.
+/// Objects by a text of theirs: an ID, an owner, a name.
 ///
 /// It is asked for one text at a time and never walked, so the order of its map shows nowhere. What stands
 /// under one text is ordered by key.

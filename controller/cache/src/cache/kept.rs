@@ -116,8 +116,6 @@ impl Kept for SandboxFacts {
         );
         let (before, after) = sides(change, |seen| annotation(seen, names::ANNOTATION_OWNER));
         inner.owners.replace(before, after);
-        let (before, after) = sides(change, |seen| annotation(seen, names::ANNOTATION_LOCK));
-        inner.locks.replace(before, after);
     }
 
     fn share(sharing: &Sharing, seen: &mut Seen<Self>) {

@@ -2,8 +2,8 @@
 //!
 //! # Time
 //! A sandbox whose `shutdownTime` passes leaves the pool without an event. So nothing here remembers the
-//! time: every read is given it and skips what has expired. What has expired is deleted by its controller
-//! soon, so there are few to skip.
+//! time: every read is given it and skips, or does not count, what has expired. What has expired is deleted
+//! by its controller soon, so there are few of them.
 //!
 //! # Names
 //! A pool is asked for by the name of its set, or by the name of the template that the set refers to. A
@@ -25,6 +25,7 @@ use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_routes::State;
 
 use super::index::in_namespace;
+use super::sharing::forget;
 use crate::predicates::{annotation, has_expired, label};
 use crate::{Change, Key, Seen};
 
@@ -42,6 +43,8 @@ pub(crate) struct Pools(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Pool>>);
 struct Pool {
     /// What can be claimed, by revision.
     free: BTreeMap<Arc<str>, BTreeMap<Place, One>>,
+    /// How many of them end at which time, if they do.
+    ends: BTreeMap<Timestamp, usize>,
     /// In creation, or locked by somebody.
     others: BTreeMap<Key, One>,
 }
@@ -112,6 +115,9 @@ impl Pools {
                 Some(revision) => {
                     let place = (place(&seen.uid), seen.key.clone());
                     entry(&mut pool.free, revision).insert(place, Arc::clone(seen));
+                    if let Some(ends) = seen.shutdown_time {
+                        *pool.ends.entry(ends).or_default() += 1;
+                    }
                 }
                 None => {
                     pool.others.insert(seen.key.clone(), Arc::clone(seen));
@@ -128,7 +134,10 @@ impl Pools {
             if let Some(revision) = standing.free
                 && let Some(free) = pool.free.get_mut(revision)
             {
-                free.remove(&(place(&seen.uid), seen.key.clone()));
+                let was_there = free.remove(&(place(&seen.uid), seen.key.clone())).is_some();
+                if let Some(ends) = seen.shutdown_time.filter(|_| was_there) {
+                    forget(&mut pool.ends, &ends);
+                }
                 if free.is_empty() {
                     pool.free.remove(revision);
                 }
@@ -187,9 +196,15 @@ impl Pools {
             .filter(move |seen| !has_expired(seen, now))
     }
 
-    /// How many can be claimed, without a look at the time: for metrics.
-    pub(crate) fn count_free(&self, namespace: Option<&str>, name: &str) -> usize {
-        self.named(namespace, name).flat_map(|pool| pool.free.values()).map(BTreeMap::len).sum()
+    /// How many can be claimed.
+    pub(crate) fn count_free(&self, namespace: Option<&str>, name: &str, now: Timestamp) -> usize {
+        let free = |pool: &Pool| {
+            let all: usize = pool.free.values().map(BTreeMap::len).sum();
+            // As `has_expired` has it: what ends now is still there.
+            let expired: usize = pool.ends.range(..now).map(|(_, count)| count).sum();
+            all - expired
+        };
+        self.named(namespace, name).map(free).sum()
     }
 
     #[cfg(test)]

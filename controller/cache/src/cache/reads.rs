@@ -87,9 +87,10 @@ impl Cache {
         inner.pools.free(namespace, template, revision, start, now).find(|seen| fits(seen)).cloned()
     }
 
-    /// How many sandboxes of a pool can be claimed, with those that have just expired: for metrics.
+    /// How many sandboxes of a pool can be claimed now. The cost does not grow with the pool.
     pub fn count_available(&self, namespace: Option<&str>, template: &str) -> usize {
-        self.shared.inner.read().pools.count_free(namespace, template)
+        let now = self.shared.clock.now();
+        self.shared.inner.read().pools.count_free(namespace, template, now)
     }
 
     /// The sets.
@@ -142,11 +143,6 @@ impl Cache {
     pub fn live_of(&self, owner: &str) -> Vec<Arc<Seen<SandboxFacts>>> {
         let inner = self.shared.inner.read();
         inner.owners.get(None, owner).filter(|seen| is_live_for_quota(seen)).cloned().collect()
-    }
-
-    /// The sandboxes whose lock annotation has this value.
-    pub fn by_lock(&self, lock: &str) -> Vec<Arc<Seen<SandboxFacts>>> {
-        self.shared.inner.read().locks.get(None, lock).cloned().collect()
     }
 
     /// The volume claims of an owner.

@@ -6,9 +6,10 @@ mod parts;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use sandgate_follow::{Api, FollowState, Follower, Hooks, StatusCell, supervise};
+use sandgate_follow::{Api, FollowState, Follower, Hooks, StatusCell};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -94,9 +95,17 @@ impl Followed {
     }
 }
 
-/// The run of a cache, if there is one.
+/// The last run of a cache, or the last start.
 #[derive(Default)]
-pub(super) struct Runs(Mutex<Option<Run>>);
+pub(super) struct Runs(Mutex<Latest>);
+
+#[derive(Default)]
+struct Latest {
+    /// Also one that has ended. None before the first start, and after one that failed.
+    run: Option<Run>,
+    /// How the last start failed.
+    failed: Option<StartError>,
+}
 
 #[derive(Clone)]
 struct Run {
@@ -110,11 +119,24 @@ impl Run {
     async fn ended(&self) -> RunError {
         let mut ended = self.ended.clone();
         let error = ended.wait_for(Option::is_some).await.ok().and_then(|ended| ended.clone());
-        error.unwrap_or_else(|| RunError::Ended("the cache's own task panicked".to_owned()))
+        error.unwrap_or_else(given_up)
+    }
+
+    /// How it ended; none while it goes on.
+    fn error(&self) -> Option<RunError> {
+        // Asked first: whoever says how it ended does so before it goes.
+        let is_given_up = self.ended.has_changed().is_err();
+        let error = self.ended.borrow().clone();
+        error.or_else(|| is_given_up.then(given_up))
     }
 }
 
-/// A cache that runs. Dropping it asks everything to stop.
+/// Nobody is left who could say how it ended.
+fn given_up() -> RunError {
+    RunError::Ended("the cache's own task panicked, or its start was dropped".to_owned())
+}
+
+/// A cache that runs. Dropping it asks everything to stop, and ends every wait soon after.
 pub struct Running {
     cache: Cache,
     run: Run,
@@ -146,27 +168,27 @@ impl Cache {
     /// # Errors
     /// See [`StartError`]. Nothing is left running.
     pub async fn start(&self) -> Result<Running, StartError> {
-        let Some(api) = &self.shared.parts.api else { return Err(StartError::NoApi) };
+        let parts = &self.shared.parts;
+        // A start that fails on cue is one without an API server too, for tests of whoever starts a cache.
+        if parts.api.is_none() && parts.before_start.is_none() {
+            return Err(StartError::NoApi);
+        }
         let stop = CancellationToken::new();
         let (sender, ended) = watch::channel(None);
         let (changes, mut changed) = watch::channel(());
         let mut group = Group::default();
-        let run = {
-            let mut runs = self.shared.runs.0.lock();
-            if runs
-                .as_ref()
-                .is_some_and(|run| run.ended.borrow().is_none() && run.ended.has_changed().is_ok())
-            {
+        let (run, was_stopped) = {
+            let mut latest = self.shared.runs.0.lock();
+            if latest.run.as_ref().is_some_and(|run| run.error().is_none()) {
                 return Err(StartError::Running);
             }
-            let followed = self.shared.parts.followed();
+            let followed = if parts.api.is_some() { parts.followed() } else { Vec::new() };
             let run = Run { stop: stop.clone(), followed: Arc::new(followed), ended };
-            *runs = Some(run.clone());
-            run
+            *latest = Latest { run: Some(run.clone()), failed: None };
+            // Under the lock: a stop that comes now finds the run, and what it says is not overwritten.
+            (run, self.shared.stopped.swap(false, Ordering::AcqRel))
         };
-        self.shared.stopped.store(false, Ordering::Release);
-        let started = self.spawn_all(api, &run, &changes, &mut group).await;
-        let listed = match started {
+        let listed = match self.spawn_all(&run, &changes, &mut group) {
             Ok(()) => tokio::select! {
                 biased;
                 () = stop.cancelled() => Err(StartError::Stopped),
@@ -177,27 +199,27 @@ impl Cache {
         };
         if let Err(error) = listed {
             group.stop().await;
-            *self.shared.runs.0.lock() = None;
+            if was_stopped {
+                self.shared.stopped.store(true, Ordering::Release);
+            }
+            *self.shared.runs.0.lock() = Latest { run: None, failed: Some(error.clone()) };
             let _ = sender.send(Some(RunError::Stopped));
             return Err(error);
         }
-        tokio::spawn(supervised(group, stop, sender));
+        tokio::spawn(supervised(self.clone(), group, stop, sender));
         Ok(Running { cache: self.clone(), run })
     }
 
-    async fn spawn_all(
-        &self,
-        api: &Arc<Api>,
-        run: &Run,
-        changes: &watch::Sender<()>,
-        group: &mut Group,
-    ) -> Result<(), StartError> {
-        for (kind, followed) in self.shared.parts.kinds().zip(&*run.followed) {
-            if let Some(before) = &self.shared.parts.before_start {
-                let failed = |why| StartError::Part { what: format!("the watch of {followed}"), why };
-                before(kind).map_err(failed)?;
+    fn spawn_all(&self, run: &Run, changes: &watch::Sender<()>, group: &mut Group) -> Result<(), StartError> {
+        let parts = &self.shared.parts;
+        for (number, kind) in parts.kinds().enumerate() {
+            if let Some(before) = &parts.before_start {
+                let what = format!("the watch of {}", kind.as_str());
+                before(kind).map_err(|why| StartError::Part { what, why })?;
             }
-            for_kind!(kind, spawn(self, api, followed, changes, group));
+            if let (Some(api), Some(followed)) = (&parts.api, run.followed.get(number)) {
+                for_kind!(kind, spawn(self, api, followed, changes, group));
+            }
         }
         Ok(())
     }
@@ -234,8 +256,11 @@ impl Cache {
     /// [`Cancelled`](crate::WaitError::Cancelled), and returns when all have ended. What is cached can still
     /// be read. A second call does nothing more.
     pub async fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::Release);
-        let run = self.shared.runs.0.lock().clone();
+        let run = {
+            let latest = self.shared.runs.0.lock();
+            self.shared.stopped.store(true, Ordering::Release);
+            latest.run.clone()
+        };
         if let Some(run) = run {
             run.stop.cancel();
             run.ended().await;
@@ -245,8 +270,8 @@ impl Cache {
 
     /// What is followed; nothing before the [start](Self::start).
     pub fn followed(&self) -> Vec<Followed> {
-        let runs = self.shared.runs.0.lock();
-        runs.as_ref().map(|run| run.followed.to_vec()).unwrap_or_default()
+        let latest = self.shared.runs.0.lock();
+        latest.run.as_ref().map(|run| run.followed.to_vec()).unwrap_or_default()
     }
 
     /// Whether the cache follows the cluster now. A cache that is fed by somebody else is healthy once every
@@ -255,29 +280,57 @@ impl Cache {
     /// # Errors
     /// What is wrong, a sentence each.
     pub fn healthy(&self) -> Result<(), Vec<String>> {
+        let (run, failed) = {
+            let latest = self.shared.runs.0.lock();
+            (latest.run.clone(), latest.failed.clone())
+        };
+        if let Some(error) = failed {
+            return Err(vec![error.to_string()]);
+        }
+        if let Some(error) = run.as_ref().and_then(Run::error) {
+            return Err(vec![error.to_string()]);
+        }
         if self.shared.is_stopped() {
             return Err(vec!["the cache was stopped".to_owned()]);
         }
-        let run = self.shared.runs.0.lock().clone();
-        if let Some(error) = run.and_then(|run| run.ended.borrow().clone()) {
-            return Err(vec![error.to_string()]);
-        }
-        let problems: Vec<_> = self.followed().iter().filter_map(Followed::problem).collect();
+        let followed = run.iter().flat_map(|run| run.followed.iter());
+        let problems: Vec<_> = followed.filter_map(Followed::problem).collect();
         if !problems.is_empty() {
             return Err(problems);
         }
         if self.synced() { Ok(()) } else { Err(vec!["not every kind has been listed".to_owned()]) }
     }
+
+    /// Whether the cache has followed the cluster for at least this long without a failure: after a while it
+    /// has what happened while it did not. A cache that is fed by somebody else has if it is
+    /// [healthy](Self::healthy).
+    pub fn healthy_for(&self, time: Duration) -> bool {
+        let now = SystemTime::now();
+        let has_watched = |followed: &Followed| {
+            let since = followed.status.load().watching_since;
+            since.is_some_and(|since| now.duration_since(since).is_ok_and(|watched| watched >= time))
+        };
+        self.healthy().is_ok() && self.followed().iter().all(has_watched)
+    }
 }
 
 /// Waits for the stop, or for a task that ends, and stops all.
-async fn supervised(mut group: Group, stop: CancellationToken, sender: watch::Sender<Option<RunError>>) {
+async fn supervised(
+    cache: Cache,
+    mut group: Group,
+    stop: CancellationToken,
+    sender: watch::Sender<Option<RunError>>,
+) {
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => None,
         name = group.ended() => Some(name),
     };
     group.stop().await;
+    // Nobody tells a wait anything any more. This comes before the end is known, because after that the cache
+    // may be started again.
+    cache.shared.stopped.store(true, Ordering::Release);
+    cache.shared.hubs.cancel();
     let error = ended.map_or(RunError::Stopped, RunError::Ended);
     if let RunError::Ended(_) = &error {
         tracing::error!("{error}");
@@ -285,6 +338,8 @@ async fn supervised(mut group: Group, stop: CancellationToken, sender: watch::Se
     let _ = sender.send(Some(error));
 }
 
+/// Starts a follower. If it panics, what it was about to change may be half done, so it is not started again:
+/// its end is the end of the run.
 fn spawn<T: Kept>(
     cache: &Cache,
     api: &Arc<Api>,
@@ -298,17 +353,13 @@ fn spawn<T: Kept>(
         changed: Arc::new(move || changed.send_modify(|()| {})),
         first_list: Arc::new(move || first_list.send_modify(|()| {})),
     };
-    let (api, cache, status) = (Arc::clone(api), cache.clone(), Arc::clone(&followed.status));
-    let log = followed.to_string();
+    let (api, feed, status) = (Arc::clone(api), cache.feed::<T>(), Arc::clone(&followed.status));
+    let follower = Follower::new(followed.to_string(), api, target, feed, status, hooks);
     group.spawn(&format!("the watch of {followed}"), async move |stop: CancellationToken| {
-        let make = || {
-            let (api, target, feed) = (Arc::clone(&api), target.clone(), cache.feed::<T>());
-            Follower::new(log.clone(), api, target, feed, Arc::clone(&status), hooks.clone())
-        };
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = supervise(&log, make) => {}
+            () = follower.run() => {}
         }
     });
 }

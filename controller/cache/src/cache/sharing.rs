@@ -67,7 +67,8 @@ fn names(sandbox: &SandboxFacts) -> impl Iterator<Item = &Arc<str>> {
     [&sandbox.namespace].into_iter().chain(sandbox.labels.names()).chain(sandbox.annotations.names())
 }
 
-fn forget<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+/// Counts one less.
+pub(super) fn forget<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
     if let Some(count) = counts.get_mut(key) {
         *count -= 1;
         if *count == 0 {

@@ -3,25 +3,30 @@
 //! - Reads and index functions: [`reads`].
 //! - BuildCacheConfig: [`filters`].
 //! - AddIndexes, controller getters and the setup of reconcilers do not apply: indexes and waits are part of
-//!   the cache and cannot be missing. What can fail is the start of a follower: [`lives`].
+//!   the cache and cannot be missing. What can fail is the start of a follower: [`lives`]. How a run ends:
+//!   [`ends`].
 //! - TrafficPolicy present or absent does not apply: it is not cached. A kind that is absent: [`lives`].
 //! - Health and event handlers: [`lives`], [`events`]. A handler is there for the life of the cache, so there
 //!   is nothing to remove.
 //! - Wait ad hoc, WaitForObjectSatisfied, CheckObjectSatisfied and DoubleCheck: [`waits`]. There is no second
 //!   check at the end, because the predicate has been asked about every version.
+//! - Refresh (cache hit, fallback to the API server, both miss): [`live`].
 //! - "Polling satisfies without a signal" does not apply: nothing is polled. A change that no event has shown
 //!   is found by a relist: [`waits`].
 //! - Keys and entries of the hook map do not apply: waiters are typed and kept by key. To end one twice is
 //!   to end it once: [`waits`].
 //! - Pre-acquired tasks: [`turns`]. Tasks (pause, resume, ready, checkpoint, PVC): [`tasks`].
 //! - Reconcilers, that is, what a change tells to whom: [`events`].
-//! - Concurrency: [`concurrent`], under a seeded scheduler, and [`threads`].
+//! - Concurrency: [`concurrent`], under a seeded scheduler, [`threads`] and [`delivery`].
 //! - Expectations of resource versions do not apply: the answer to a write is in the cache before anybody can
 //!   ask: [`reads`].
 
 mod concurrent;
+mod delivery;
+mod ends;
 mod events;
 mod filters;
+mod live;
 mod lives;
 mod reads;
 mod scheduler;

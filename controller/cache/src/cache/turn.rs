@@ -101,8 +101,9 @@ impl Turn {
     pub async fn wait(&self, timeout: Duration) -> Result<Arc<Seen<SandboxFacts>>, WaitError> {
         let Some(_held) = self.held.lock().take() else { return Err(WaitError::Used) };
         let Some(predicate) = self.predicate.lock().take() else { return Err(WaitError::Used) };
-        Until { shared: &self.shared, key: &self.key, uid: &self.uid, asked: None, timeout, cancel: None }
-            .run(predicate)
+        let registered = self.shared.register(&self.key, &self.uid, predicate);
+        Until { shared: &self.shared, key: &self.key, uid: &self.uid, timeout, cancel: None }
+            .run(&registered)
             .await
     }
 

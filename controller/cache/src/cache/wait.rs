@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
-use sandgate_routes::Version;
 use tokio_util::sync::CancellationToken;
 
-use super::hub::{Outcome, Predicate, Registered, ask};
+use super::hub::{Outcome, Predicate, Registered};
 use super::run::Found;
 use super::{Cache, Kept, Shared, turn};
 use crate::predicates::{checkpoint_done, ended, is_paused, is_ready, pvc_bound, ready, wants_pause};
@@ -25,6 +24,11 @@ pub struct Wait<T> {
 }
 
 impl<T: Kept> Wait<T> {
+    /// What is waited for.
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
     /// Ends the wait with [`WaitError::Cancelled`] when this is cancelled.
     pub fn cancelled_by(mut self, cancel: CancellationToken) -> Self {
         self.cancel = Some(cancel);
@@ -36,30 +40,25 @@ impl<T: Kept> Wait<T> {
     /// 1. The object as the cache has it is looked at. If it decides, that is the end.
     /// 2. If there is no time, the wait ends with [`WaitError::NotSatisfied`].
     /// 3. An action that takes turns takes or joins its turn.
-    /// 4. The predicate is asked about every version from now on, in their order and when they arrive, until
-    ///    one decides. An object that the cache does not have is read live once.
+    /// 4. The predicate is asked about every version after that of step 1, in their order and when they
+    ///    arrive, until one decides. An object that the cache does not have is read live once.
     ///
     /// Dropping the future ends the wait and lets go of the turn.
     ///
     /// # Errors
     /// See [`WaitError`].
     pub async fn within(self, timeout: Duration) -> Result<Arc<Seen<T>>, WaitError> {
-        let Self { shared, key, uid, action, mut predicate, cancel } = self;
-        let known = T::peek(&shared.inner.read()).get(&key).filter(|seen| seen.uid == uid).cloned();
-        let asked = known.as_ref().map(|known| known.version.clone());
-        if let Some(known) = known {
-            match ask(&mut predicate, &known) {
-                Check::Done => return Ok(known),
-                Check::Failed(why) => return Err(WaitError::Failed(why)),
-                Check::Not => {}
-            }
+        let Self { shared, key, uid, action, predicate, cancel } = self;
+        let registered = shared.register(&key, &uid, predicate);
+        if let Some(outcome) = registered.outcome() {
+            return outcome;
         }
         if timeout.is_zero() {
             return Err(WaitError::NotSatisfied);
         }
         let _held = action.takes_turns().then(|| turn::take(&shared, &uid, action)).transpose()?;
-        Until { shared: &shared, key: &key, uid: &uid, asked, timeout, cancel: cancel.as_ref() }
-            .run(predicate)
+        Until { shared: &shared, key: &key, uid: &uid, timeout, cancel: cancel.as_ref() }
+            .run(&registered)
             .await
     }
 }
@@ -69,15 +68,12 @@ pub(super) struct Until<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) key: &'a Key,
     pub(super) uid: &'a Arc<str>,
-    /// The version that the predicate was asked about before.
-    pub(super) asked: Option<Version>,
     pub(super) timeout: Duration,
     pub(super) cancel: Option<&'a CancellationToken>,
 }
 
 impl Until<'_> {
-    pub(super) async fn run<T: Kept>(mut self, predicate: Predicate<T>) -> Outcome<T> {
-        let registered = T::hub(&self.shared.hubs).register(self.key, self.uid, self.asked.take(), predicate);
+    pub(super) async fn run<T: Kept>(&self, registered: &Registered<'_, T>) -> Outcome<T> {
         let cancelled = async {
             match self.cancel {
                 Some(cancel) => cancel.cancelled().await,
@@ -86,25 +82,26 @@ impl Until<'_> {
         };
         tokio::select! {
             biased;
-            outcome = self.decided(&registered) => outcome,
+            outcome = self.decided(registered) => outcome,
             () = cancelled => Err(WaitError::Cancelled),
             () = tokio::time::sleep(self.timeout) => Err(WaitError::Timeout),
         }
     }
 
-    /// The waiter is registered before this looks: a change in between is told to it, so none is missed.
     async fn decided<T: Kept>(&self, registered: &Registered<'_, T>) -> Outcome<T> {
+        if let Some(outcome) = registered.outcome() {
+            return outcome;
+        }
+        // The waiter is registered: a stop that comes after this ends it.
         if self.shared.is_stopped() {
             return Err(WaitError::Cancelled);
         }
-        let known = T::peek(&self.shared.inner.read()).get(self.key).cloned();
-        match known.filter(|known| known.uid == *self.uid) {
-            Some(known) => registered.look(&known),
-            None => tokio::select! {
+        if !registered.has_looked() {
+            tokio::select! {
                 biased;
                 outcome = registered.ended() => return outcome,
                 () = self.look_live(registered) => {}
-            },
+            }
         }
         registered.ended().await
     }
@@ -114,8 +111,11 @@ impl Until<'_> {
         match self.shared.read_live::<T>(self.key).await {
             Found::Object(seen) if seen.uid == *self.uid => {
                 Cache { shared: Arc::clone(self.shared) }.answered(&seen);
+                // What the cache took in was told. What it did not is judged all the same.
                 registered.look(&seen);
-                if registered.has_ended() || T::peek(&self.shared.inner.read()).get(self.key).is_some() {
+                if registered.outcome().is_some()
+                    || T::peek(&self.shared.inner.read()).get(self.key).is_some()
+                {
                     return;
                 }
                 let failed = WaitError::Failed("the object is outside of what is followed".to_owned());
@@ -155,7 +155,7 @@ pub(super) fn predicate_of(action: Action, clock: Arc<dyn Clock>) -> Predicate<S
 
 impl Cache {
     /// A wait until the predicate is done with the object of this key and UID. Each waiter has its own
-    /// predicate. It is asked once about each version, and must not block.
+    /// predicate. It is asked once about each version, and must neither block nor change the cache.
     pub fn wait<T: Kept>(
         &self,
         key: &Key,

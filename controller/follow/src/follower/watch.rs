@@ -1,6 +1,7 @@
 //! The watch: its events, and the objects of events and lists on their way to the sink.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::SystemTime;
 
 use sandgate_routes::Version;
 use tokio::time::Instant;
@@ -36,7 +37,9 @@ impl<S: Sink> Follower<S> {
         self.status.contact();
         self.status.update(|status| {
             status.state = FollowState::Watching;
-            status.error = None;
+            if status.error.take().is_some() || status.watching_since.is_none() {
+                status.watching_since = Some(SystemTime::now());
+            }
         });
         (self.hooks.changed)();
         loop {

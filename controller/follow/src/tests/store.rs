@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use crate::testing::{Server, eventually, timing};
 use crate::{
     Api, Committed, FollowStatus, Follower, Head, Hooks, Rejected, Sink, StatusCell, Target, Timing,
+    supervise,
 };
 
 /// What the sink has, and what was asked of it.
@@ -73,6 +74,7 @@ impl Sink for Store {
         if name == "refused" {
             return Err(Rejected("the store is full".to_owned()));
         }
+        assert_ne!(name, "panic", "as the test wants it");
         if let Some(named) = &mut self.named {
             named.insert(name.clone());
         }
@@ -126,6 +128,19 @@ impl Running {
     }
 
     pub(super) fn with(server: &Server, timing: Timing) -> Self {
+        Self::run(server, timing, |make| tokio::spawn(make().run()))
+    }
+
+    /// One that is started again if it panics.
+    pub(super) fn supervised(server: &Server) -> Self {
+        Self::run(server, timing(), |make| tokio::spawn(async move { supervise("boxes", make).await }))
+    }
+
+    fn run(
+        server: &Server,
+        timing: Timing,
+        run: impl FnOnce(Box<dyn Fn() -> Follower<Store> + Send>) -> JoinHandle<()>,
+    ) -> Self {
         let target = Target {
             group: "g".to_owned(),
             version: "v1".to_owned(),
@@ -141,10 +156,14 @@ impl Running {
             counted.fetch_add(1, Ordering::SeqCst);
         };
         let hooks = Hooks { changed: Arc::new(|| ()), first_list: Arc::new(first_list) };
-        let sink = Store { shared: Arc::clone(&shared), named: None };
         let api = Api::new(server.access(), timing);
-        let follower = Follower::new("boxes".to_owned(), api, target, sink, Arc::clone(&status), hooks);
-        Running { shared, status, first_lists, task: tokio::spawn(follower.run()) }
+        let (objects, cell) = (Arc::clone(&shared), Arc::clone(&status));
+        let make = move || {
+            let sink = Store { shared: Arc::clone(&objects), named: None };
+            let (api, target, status) = (Arc::clone(&api), target.clone(), Arc::clone(&cell));
+            Follower::new("boxes".to_owned(), api, target, sink, status, hooks.clone())
+        };
+        Running { shared, status, first_lists, task: run(Box::new(make)) }
     }
 
     pub(super) fn scope(&self) -> FollowStatus {

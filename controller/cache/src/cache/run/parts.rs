@@ -33,21 +33,21 @@ pub(crate) struct Parts {
 impl Parts {
     /// The kinds that are followed.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = Kind> {
-        let is_followed = |kind: &Kind| {
-            let is_system = matches!(kind, Kind::Secret | Kind::ConfigMap);
-            !self.without.contains(kind) && (!is_system || self.system_namespace.is_some())
-        };
-        Kind::ALL.into_iter().filter(is_followed)
+        Kind::ALL.into_iter().filter(|kind| self.is_followed(*kind))
     }
 
-    /// Namespace and selector of a kind.
+    fn is_followed(&self, kind: Kind) -> bool {
+        let is_system = matches!(kind, Kind::Secret | Kind::ConfigMap);
+        !self.without.contains(&kind) && (!is_system || self.system_namespace.is_some())
+    }
+
+    /// Namespace and selector of a kind. What belongs to a sandbox or a set does not have its labels: the
+    /// manager makes a checkpoint and its template without them, and others make claims and templates.
     fn filter(&self, kind: Kind) -> (Option<&str>, Option<&Selector>) {
         match kind {
             Kind::Secret | Kind::ConfigMap => (self.system_namespace.as_deref(), Some(&self.system_selector)),
-            Kind::Pvc => (self.namespace.as_deref(), None),
-            Kind::Sandbox | Kind::SandboxSet | Kind::Checkpoint | Kind::SandboxTemplate => {
-                (self.namespace.as_deref(), Some(&self.selector))
-            }
+            Kind::Checkpoint | Kind::SandboxTemplate | Kind::Pvc => (self.namespace.as_deref(), None),
+            Kind::Sandbox | Kind::SandboxSet => (self.namespace.as_deref(), Some(&self.selector)),
         }
     }
 
@@ -59,7 +59,8 @@ impl Parts {
 
     pub(crate) fn selects<T: Kept>(&self, seen: &Seen<T>) -> bool {
         let (namespace, selector) = self.filter(T::IS);
-        namespace.is_none_or(|namespace| *seen.key.namespace == *namespace)
+        self.is_followed(T::IS)
+            && namespace.is_none_or(|namespace| *seen.key.namespace == *namespace)
             && selector.is_none_or(|selector| selector.selects(|name| seen.object.label(name)))
     }
 

@@ -8,7 +8,7 @@ use std::task::Poll;
 use parking_lot::Mutex;
 use sandgate_objects::openkruise::resources::{SandboxFacts, SandboxSet};
 
-use crate::testing::{TestCache, claimed, key, running, set, stock};
+use crate::testing::{TestCache, claimed, running, set, stock};
 use crate::{Cache, Change, PoolWatch};
 
 fn told(change: &Change<SandboxFacts>) -> String {
@@ -84,12 +84,4 @@ async fn a_watch_of_a_pool_loses_no_change_between_the_look_and_the_wait() {
     drop((watch, second));
     test.show::<SandboxFacts>(&stock("u", "p"));
     assert_eq!(test.shared.pools.len(), 0, "nobody watches");
-}
-
-#[test]
-fn a_kind_can_be_forgotten_as_a_new_process_would_not_know_it() {
-    let test = TestCache::new();
-    test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
-    test.forget_all(crate::Kind::Sandbox);
-    assert!(test.get::<SandboxFacts>(&key("s")).is_none() && !test.synced());
 }

@@ -2,6 +2,7 @@
 
 use sandgate_follow::{Sink as _, Target};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use serde_json::json;
 
 use super::super::Kept;
 use crate::testing::{TestCache, claimed};
@@ -32,9 +33,10 @@ fn namespace_and_selector_apply_to_each_kind_as_documented() {
     let custom = (Some("boxes".to_owned()), "team=a, tier in (x,y)".to_owned());
     assert_eq!(target::<SandboxFacts>(built()), custom);
     assert_eq!(target::<SandboxSet>(built()), custom);
-    assert_eq!(target::<Checkpoint>(built()), custom);
-    assert_eq!(target::<SandboxTemplate>(built()), custom);
-    assert_eq!(target::<PvcFacts>(built()), (Some("boxes".to_owned()), String::new()), "not by labels");
+    let unselected = (Some("boxes".to_owned()), String::new());
+    assert_eq!(target::<Checkpoint>(built()), unselected, "not by labels");
+    assert_eq!(target::<SandboxTemplate>(built()), unselected);
+    assert_eq!(target::<PvcFacts>(built()), unselected);
     let system = (Some("sys".to_owned()), String::new());
     assert_eq!(target::<SecretFacts>(built()), system);
     assert_eq!(target::<ConfigMapFacts>(built().system_selector("")), system);
@@ -90,6 +92,43 @@ fn what_the_filters_do_not_select_is_not_taken_in_whoever_brings_it() {
 }
 
 #[test]
+fn what_a_write_of_this_process_takes_out_of_the_filters_is_not_shown_older() {
+    let test = TestCache::built(Cache::builder().selector("team=a"));
+    let shown = |team: &str, version: u64| {
+        let mut sandbox = claimed("s", "ada", "i");
+        sandbox["metadata"]["labels"]["team"] = team.into();
+        sandbox["metadata"]["resourceVersion"] = version.to_string().into();
+        sandbox
+    };
+    test.show::<SandboxFacts>(&shown("a", 5));
+    let left = test.answer::<SandboxFacts>(&shown("b", 8));
+    assert!(!test.follows(&left));
+    assert!(test.count(Kind::Sandbox) == 0 && test.claimed(None, "i").is_err());
+    test.show::<SandboxFacts>(&shown("a", 7));
+    assert_eq!(test.count(Kind::Sandbox), 0, "the watch is behind");
+    let back = test.show::<SandboxFacts>(&shown("a", 9));
+    assert!(test.follows(&back) && test.claimed(None, "i").is_ok());
+}
+
+#[test]
+fn a_kind_that_is_not_followed_is_not_taken_in_whoever_brings_it() {
+    let claim = json!({"metadata": {"name": "v"}, "spec": {"volumeName": "v1"}});
+    let map = json!({"metadata": {"name": "m"}});
+    let without = TestCache::built(Cache::builder().without(Kind::Pvc).system_namespace("default"));
+    let systemless = TestCache::built(Cache::builder());
+    for test in [&without, &systemless] {
+        let claims = usize::from(test.follows(&test.show::<PvcFacts>(&claim)));
+        let maps = usize::from(test.follows(&test.show::<ConfigMapFacts>(&map)));
+        assert_eq!((test.count(Kind::Pvc), test.count(Kind::ConfigMap)), (claims, maps));
+        test.answer::<PvcFacts>(&claim);
+        test.answer::<ConfigMapFacts>(&map);
+        assert_eq!((test.count(Kind::Pvc), test.count(Kind::ConfigMap)), (claims, maps));
+    }
+    let counts = |test: &TestCache| (test.count(Kind::Pvc), test.count(Kind::ConfigMap));
+    assert_eq!((counts(&without), counts(&systemless)), ((0, 1), (1, 0)));
+}
+
+#[test]
 fn a_cache_is_synced_when_every_kind_that_it_follows_was_listed() {
     let test = TestCache::built(Cache::builder().without(Kind::Pvc));
     assert!(!test.synced() && test.healthy().is_err());
@@ -106,14 +145,14 @@ fn a_cache_is_synced_when_every_kind_that_it_follows_was_listed() {
 #[test]
 fn the_data_of_a_secret_is_decoded_and_never_shown_in_a_log() {
     let test = TestCache::new();
-    let secret = serde_json::json!({
+    let secret = json!({
         "metadata": {"name": "k", "namespace": "system", "labels": {"a": "b"}}, "data": {"hash": "c2VjcmV0"},
     });
     test.show::<SecretFacts>(&secret);
     let seen = &test.secrets()[0];
     assert_eq!(seen.data["hash"], b"secret");
     assert!(!format!("{seen:?}").contains("secret\""), "{seen:?}");
-    let bad = serde_json::json!({
+    let bad = json!({
         "metadata": {"name": "k", "namespace": "system", "uid": "u", "resourceVersion": "99"}, "data": {"hash": "?"},
     });
     let rejected = test.observe_json(Kind::Secret, bad.to_string().as_bytes()).unwrap_err();

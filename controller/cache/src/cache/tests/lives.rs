@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::testing::{FailingStart, claimed};
 use crate::{Cache, CacheBuilder, Kind, RunError, StartError, WaitError};
 
-fn builder(server: &Server) -> CacheBuilder {
+pub(super) fn builder(server: &Server) -> CacheBuilder {
     let bounds = (Duration::from_secs(20), Duration::from_millis(200));
     Cache::builder().access(server.access()).timing(timing()).start_within(bounds.0, bounds.1)
 }
@@ -24,7 +24,7 @@ fn list(lines: &[String]) -> Answer {
     Answer::lines(&all).then(Step::Hold)
 }
 
-fn sandbox(version: u64) -> serde_json::Value {
+pub(super) fn sandbox(version: u64) -> serde_json::Value {
     let mut object = claimed("s", "ada", "i");
     object["metadata"]["namespace"] = "n".into();
     object["metadata"]["uid"] = "u".into();
@@ -32,7 +32,7 @@ fn sandbox(version: u64) -> serde_json::Value {
     object
 }
 
-fn all_but(server: &Server, without: &str) {
+pub(super) fn all_but(server: &Server, without: &str) {
     for plural in PLURALS.iter().filter(|plural| !plural.contains(without)) {
         let added = json!({"type": "ADDED", "object": sandbox(10)}).to_string();
         let lines = if *plural == "/sandboxes?" { vec![added] } else { Vec::new() };
@@ -41,7 +41,7 @@ fn all_but(server: &Server, without: &str) {
 }
 
 /// The words that a request of a list has.
-fn words(plural: &'static str) -> &'static [&'static str] {
+pub(super) fn words(plural: &'static str) -> &'static [&'static str] {
     match plural {
         "/sandboxes?" => &["/sandboxes?", "sendInitialEvents"],
         "/sandboxsets?" => &["/sandboxsets?", "sendInitialEvents"],
@@ -172,10 +172,14 @@ async fn a_watch_that_fails_shows_in_the_health_until_it_is_back() {
     let cache = builder(&server).build().unwrap();
     let running = cache.start().await.unwrap();
     assert_eq!(cache.healthy(), Ok(()));
+    eventually("every watch", || cache.healthy_for(Duration::ZERO).then_some(())).await;
+    assert!(!cache.healthy_for(Duration::from_secs(3600)));
+    let since = || cache.followed().iter().filter_map(|it| it.status.load().watching_since).max();
+    let began = since();
     server.release();
     let problems = eventually("the failure", || cache.healthy().err()).await;
     assert!(problems.iter().any(|problem| problem.starts_with("sandboxes.agents.kruise.io")), "{problems:?}");
-    assert!(cache.synced(), "what was listed stays");
+    assert!(cache.synced() && !cache.healthy_for(Duration::ZERO), "what was listed stays");
     for _ in 0..3 {
         all_but(&server, "nothing");
     }
@@ -183,7 +187,8 @@ async fn a_watch_that_fails_shows_in_the_health_until_it_is_back() {
         server.on(&["watch=true"], Answer::lines(&[]).then(Step::Hold));
         server.on(&["limit="], Answer::body(sandgate_follow::testing::page(60, &[], "")));
     }
-    eventually("the recovery", || cache.healthy().ok()).await;
+    eventually("the recovery", || cache.healthy_for(Duration::ZERO).then_some(())).await;
+    assert!(since() > began, "what happened meanwhile may be on its way");
     running.stop().await;
     server.release();
 }

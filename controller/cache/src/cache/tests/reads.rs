@@ -185,9 +185,7 @@ fn what_is_locked_or_has_no_address_cannot_be_claimed() {
     test.show::<SandboxFacts>(&nowhere);
     assert!(test.available(None, "p", None, 9).is_empty());
     assert_eq!(test.in_pool(None, "p").len(), 2);
-    assert_eq!(names(&test.by_lock("somebody")), ["default/locked"]);
     test.show::<SandboxFacts>(&stock("locked", "p"));
-    assert!(test.by_lock("somebody").is_empty());
     assert_eq!(names(&test.available(None, "p", None, 9)), ["default/locked"]);
 }
 
@@ -212,18 +210,29 @@ fn a_sandbox_leaves_its_pool_when_its_time_has_passed_without_an_event() {
     let mut ends = stock("s", "p");
     ends["spec"]["shutdownTime"] = "2026-01-01T00:01:00Z".into();
     test.show::<SandboxFacts>(&ends);
-    let counts = || (test.in_pool(None, "p").len(), test.available(None, "p", None, 9).len());
+    // One that has no end, and one that ends later, in another namespace.
+    test.show::<SandboxFacts>(&stock("t", "p"));
+    ends["spec"]["shutdownTime"] = "2026-01-01T00:02:00Z".into();
+    test.show::<SandboxFacts>(&within("later", ends.clone()));
+    let counts = || {
+        let of = |namespace| test.count_available(namespace, "p");
+        let members = test.in_pool(Some("default"), "p").len();
+        (members, test.available(Some("default"), "p", None, 9).len(), of(Some("default")), of(None))
+    };
     test.advance(SignedDuration::from_secs(60));
-    assert_eq!(counts(), (1, 1), "it ends after its time, not at it");
+    assert_eq!(counts(), (2, 2, 2, 3), "it ends after its time, not at it");
     test.advance(SignedDuration::from_secs(1));
-    assert_eq!(counts(), (0, 0));
-    assert_eq!(test.pick(None, "p", None, 0, |_| true).map(|seen| seen.key.clone()), None);
+    assert_eq!(counts(), (1, 1, 1, 2));
+    assert!(test.pick(Some("default"), "p", None, 0, |seen| seen.key == key("s")).is_none());
     ends["spec"]["shutdownTime"] = "2026-01-01T02:00:00Z".into();
     test.show::<SandboxFacts>(&ends);
-    assert_eq!(counts(), (1, 1), "its time was extended");
-    assert_eq!(test.count_active(None, None), 1);
+    assert_eq!(counts(), (2, 2, 2, 3), "its time was extended");
+    assert_eq!(test.count_active(Some("default"), None), 2);
     test.advance(SignedDuration::from_hours(3));
-    assert_eq!(test.count_active(None, None), 0);
+    assert_eq!(test.count_active(Some("default"), None), 1);
+    ends["spec"]["shutdownTime"] = Value::Null;
+    test.show::<SandboxFacts>(&ends);
+    assert_eq!(counts(), (2, 2, 2, 2), "it has no end any more");
 }
 
 #[test]
@@ -283,7 +292,7 @@ fn what_this_process_wrote_is_never_shown_older_and_what_it_deleted_stays_gone()
     test.deleted_by_us::<SandboxFacts>(&mine.key, &mine.uid);
     test.show::<SandboxFacts>(&claimed("s", "ada", "i"));
     assert!(test.get::<SandboxFacts>(&key("s")).is_none());
-    assert!(test.by_lock("lock-s").is_empty() && test.sandboxes(None, Some("ada")).is_empty());
+    assert!(test.claimed(None, "i").is_err() && test.sandboxes(None, Some("ada")).is_empty());
 }
 
 #[test]
@@ -299,10 +308,7 @@ fn a_relist_ends_what_it_does_not_name_in_every_index() {
     assert_eq!(test.count(Kind::Sandbox), 0);
     let inner = test.shared.inner.read();
     assert!(inner.pools.is_empty());
-    assert_eq!(
-        (inner.ids.len(), inner.owners.len(), inner.locks.len(), inner.sharing.templates()),
-        (0, 0, 0, 0)
-    );
+    assert_eq!((inner.ids.len(), inner.owners.len(), inner.sharing.templates()), (0, 0, 0));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
 use serde_json::{Value, json};
 
 use super::LONG;
-use crate::predicates::{self, is_pausable, is_pausing, is_ready, is_resumable};
+use crate::predicates::{self, is_pausing, is_ready, is_resumable};
 use crate::testing::{EPOCH, TestCache, condition, paused, pausing, running, stock};
 use crate::{Action, Check, PvcFacts, Viewed as _, WaitError};
 
@@ -36,7 +36,7 @@ fn half_paused() -> Value {
 }
 
 #[test]
-fn each_state_can_be_paused_or_resumed_or_neither() {
+fn each_state_can_be_resumed_or_is_pausing_or_neither() {
     let not_ready = with(running("s"), "/status/conditions/0/status", "False".into());
     let resuming = with(running("s"), "/status/phase", "Resuming".into());
     let mut expired = running("s");
@@ -44,22 +44,22 @@ fn each_state_can_be_paused_or_resumed_or_neither() {
     let mut deleting = running("s");
     deleting["metadata"]["deletionTimestamp"] = EPOCH.into();
     for (what, object, expected) in [
-        ("running", running("s"), (true, true, false)),
-        ("not ready", not_ready, (false, true, false)),
-        ("asked to pause", pausing(running("s")), (true, false, true)),
-        ("half paused", half_paused(), (true, false, true)),
-        ("paused", paused(running("s")), (true, true, false)),
-        ("resuming", resuming, (false, true, false)),
-        ("in a pool", stock("s", "p"), (false, true, false)),
-        ("failed", with(running("s"), "/status/phase", "Failed".into()), (false, false, false)),
-        ("upgrading", with(running("s"), "/status/phase", "Upgrading".into()), (false, false, false)),
-        ("new", with(running("s"), "/status", json!({})), (false, false, false)),
-        ("expired", expired, (false, false, false)),
-        ("being deleted", deleting, (false, false, false)),
+        ("running", running("s"), (true, false)),
+        ("not ready", not_ready, (true, false)),
+        ("asked to pause", pausing(running("s")), (false, true)),
+        ("half paused", half_paused(), (false, true)),
+        ("paused", paused(running("s")), (true, false)),
+        ("resuming", resuming, (true, false)),
+        ("in a pool", stock("s", "p"), (true, false)),
+        ("failed", with(running("s"), "/status/phase", "Failed".into()), (false, false)),
+        ("upgrading", with(running("s"), "/status/phase", "Upgrading".into()), (false, false)),
+        ("new", with(running("s"), "/status", json!({})), (false, false)),
+        ("expired", expired, (false, false)),
+        ("being deleted", deleting, (false, false)),
     ] {
         let it = sandbox(&object);
-        let found = (is_pausable(&it, now()), is_resumable(&it, now()), is_pausing(&it, now()));
-        assert_eq!(found, expected, "{what}: pausable, resumable, pausing");
+        let found = (is_resumable(&it, now()), is_pausing(&it, now()));
+        assert_eq!(found, expected, "{what}: resumable, pausing");
     }
 }
 
@@ -175,6 +175,13 @@ async fn a_checkpoint_is_done_with_an_id_and_fails_without_one() {
     };
     let (waited, ()) = tokio::join!(wait().within(LONG), steps);
     assert_eq!(waited.unwrap().status.as_ref().unwrap().checkpoint_id.as_deref(), Some("i"));
+    let lost = test.show::<Checkpoint>(&checkpoint(json!({"phase": "Creating"})));
+    let end = async {
+        tokio::task::yield_now().await;
+        test.end(&lost);
+    };
+    let (waited, ()) = tokio::join!(test.checkpoint_done(&lost.key, &lost.uid).within(LONG), end);
+    assert_eq!(waited.unwrap_err(), WaitError::Gone, "it was deleted before it was done");
     for status in [json!({"phase": "Succeeded"}), json!({"phase": "Failed"}), json!({"phase": "Terminating"})]
     {
         let test = TestCache::new();
@@ -197,4 +204,26 @@ async fn a_volume_claim_is_bound_with_a_volume_and_fails_when_that_is_lost() {
     assert!(wait().within(LONG).await.is_ok());
     test.show::<PvcFacts>(&pvc("Lost", "pv"));
     assert!(matches!(wait().within(LONG).await, Err(WaitError::Failed(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_wait_is_bound_to_its_action_and_only_pause_and_resume_take_turns() {
+    let test = TestCache::new();
+    let seen = test.show::<SandboxFacts>(&running("s"));
+    let (key, uid) = (&seen.key, &seen.uid);
+    assert_eq!(test.ready(key, uid).action(), Action::Ready);
+    assert_eq!(test.pvc_bound(key, uid).action(), Action::Bind);
+    assert_eq!(test.checkpoint_done(key, uid).action(), Action::Checkpoint);
+    for action in [Action::Pause, Action::Resume, Action::Ready, Action::Checkpoint, Action::Bind] {
+        let wait = super::labelled(&test, &seen, action, "never");
+        assert_eq!(wait.action(), action);
+        let look = async {
+            tokio::task::yield_now().await;
+            test.under_way(uid)
+        };
+        let (ended, under_way) = tokio::join!(wait.within(std::time::Duration::from_secs(1)), look);
+        assert_eq!(ended.unwrap_err(), WaitError::Timeout);
+        let is_turn = [Action::Pause, Action::Resume].contains(&action);
+        assert_eq!(under_way, is_turn.then_some((action, 1)), "{action}");
+    }
 }

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kube::Client;
-use kube::client::Body;
 use sandgate_follow::Sink as _;
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
@@ -14,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{LONG, labelled};
 use crate::testing::{TestCache, key, running};
-use crate::{Action, Cache, Check, ConfigMapFacts, Seen, WaitError};
+use crate::{Action, Check, ConfigMapFacts, Seen, WaitError};
 
 const READY: Action = Action::Ready;
 
@@ -37,6 +35,21 @@ async fn what_is_so_already_needs_no_time_and_no_turn() {
     test.show::<SandboxFacts>(&with_label("failed"));
     let failed = labelled(&test, &seen, READY, "x").within(LONG).await.unwrap_err();
     assert_eq!(failed, WaitError::Failed("x failed".to_owned()));
+}
+
+/// The object that a wait was made with may be old, also where another caller has the turn already.
+#[tokio::test(start_paused = true)]
+async fn a_wait_looks_at_the_object_as_it_is_when_it_begins() {
+    let test = TestCache::new();
+    let seen = test.show::<SandboxFacts>(&running("s"));
+    let wait = || labelled(&test, &seen, Action::Pause, "x");
+    let (first, second, third) = (wait(), wait(), wait());
+    let _turn = test.turn(&seen, Action::Pause).unwrap();
+    test.show::<SandboxFacts>(&with_label("yes"));
+    assert!(first.within(Duration::ZERO).await.is_ok());
+    assert!(second.within(LONG).await.is_ok());
+    test.show::<SandboxFacts>(&with_label("failed"));
+    assert_eq!(third.within(LONG).await.unwrap_err(), WaitError::Failed("x failed".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,87 +244,6 @@ async fn a_predicate_that_panics_fails_its_own_wait_alone() {
         tokio::join!(bad.within(LONG), labelled(&test, &seen, READY, "x").within(LONG), steps);
     assert!(matches!(bad, Err(WaitError::Failed(why)) if why.contains("panicked")));
     assert!(good.is_ok());
-}
-
-/// An API server that has one object, or none, or no answer.
-fn server(answer: Option<Value>, code: u16) -> Client {
-    let service = tower::service_fn(move |_: http::Request<Body>| {
-        let status =
-            json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": ""});
-        let body = answer.clone().unwrap_or(status).to_string();
-        let response = http::Response::builder().status(code).body(Body::from(body.into_bytes()));
-        async move { Ok::<_, std::io::Error>(response.unwrap()) }
-    });
-    Client::new(service, "default")
-}
-
-fn live(uid: &str, value: &str) -> Value {
-    let mut object = with_label(value);
-    object["metadata"]["namespace"] = "default".into();
-    object["metadata"]["uid"] = uid.into();
-    object["metadata"]["resourceVersion"] = "90".into();
-    object
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_that_the_cache_does_not_have_is_read_live() {
-    for (answer, code, expected) in [
-        (Some(live("u", "yes")), 200, Ok(90)),
-        (Some(live("u", "failed")), 200, Err(WaitError::Failed("x failed".to_owned()))),
-        (Some(live("another", "yes")), 200, Err(WaitError::Gone)),
-        (None, 404, Err(WaitError::Gone)),
-        (None, 500, Err(WaitError::Timeout)),
-    ] {
-        let test = TestCache::built(Cache::builder().client(server(answer, code)));
-        test.listed_all();
-        let seen = Seen {
-            key: key("s"),
-            uid: "u".into(),
-            version: test.next_version(),
-            object: SandboxFacts::default(),
-        };
-        let ended = labelled(&test, &Arc::new(seen), READY, "x").within(LONG).await;
-        assert_eq!(ended.map(|seen| seen.version.get()), expected, "{code}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_live_read_is_kept_and_the_watch_goes_on_from_there() {
-    let mut first = live("u", "");
-    first["metadata"]["labels"] = json!({});
-    let test = TestCache::built(Cache::builder().client(server(Some(first), 200)));
-    let seen = Seen {
-        key: key("s"),
-        uid: "u".into(),
-        version: test.next_version(),
-        object: SandboxFacts::default(),
-    };
-    let steps = async {
-        while test.get::<SandboxFacts>(&key("s")).is_none() {
-            yield_now().await;
-        }
-        let mut done = live("u", "yes");
-        done["metadata"]["resourceVersion"] = "91".into();
-        test.show::<SandboxFacts>(&done);
-    };
-    let (ended, ()) = tokio::join!(labelled(&test, &Arc::new(seen), READY, "x").within(LONG), steps);
-    assert_eq!(ended.unwrap().version.get(), 91);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_object_outside_of_the_filters_is_judged_once_and_not_waited_for() {
-    let client = server(Some(live("u", "yes")), 200);
-    let test = TestCache::built(Cache::builder().client(client).selector("x=other"));
-    let seen = Seen {
-        key: key("s"),
-        uid: "u".into(),
-        version: test.next_version(),
-        object: SandboxFacts::default(),
-    };
-    let seen = Arc::new(seen);
-    assert!(labelled(&test, &seen, READY, "x").within(LONG).await.is_ok());
-    let ended = labelled(&test, &seen, READY, "y").within(LONG).await.unwrap_err();
-    assert!(matches!(&ended, WaitError::Failed(why) if why.contains("outside")), "{ended}");
 }
 
 #[tokio::test(start_paused = true)]
