@@ -36,11 +36,12 @@ mod validate;
 
 use std::net::IpAddr;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::routing::{delete, get, post, put};
-use axum::{Json, Router, middleware};
+use axum::{Router, middleware};
+use hyper::body::Bytes;
 
 pub use auth::{CreatedKey, KeyFacts, KeyMask, Keys, NewKey, Peer, Team};
 use extract::no_method;
@@ -94,13 +95,16 @@ pub struct Shared {
     settings: ApiSettings,
     rates: Buckets<Arc<str>>,
     failures: Buckets<Option<IpAddr>>,
+    /// The OpenAPI document, as text. It is made when somebody first asks for it.
+    document: OnceLock<Bytes>,
 }
 
 impl ApiState {
     /// The API of a manager and its keys.
     pub fn new(lifecycle: Arc<dyn Lifecycle>, keys: Arc<dyn Keys>, settings: ApiSettings) -> Self {
         let (rates, failures) = (Buckets::new(settings.rate), Buckets::new(settings.failures));
-        Self(Arc::new(Shared { lifecycle, keys, settings, rates, failures }))
+        let document = OnceLock::new();
+        Self(Arc::new(Shared { lifecycle, keys, settings, rates, failures, document }))
     }
 }
 
@@ -127,9 +131,7 @@ pub fn router(state: ApiState) -> Router {
 
 /// The paths that need no key.
 fn open() -> Router<ApiState> {
-    Router::new()
-        .route("/health", get(openapi::health))
-        .route("/openapi.json", get(|| async { Json(document()) }))
+    Router::new().route("/health", get(openapi::health)).route("/openapi.json", get(openapi::served))
 }
 
 /// The paths that need one.

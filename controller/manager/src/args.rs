@@ -13,7 +13,7 @@ use sandgate_follow::Access;
 use sandgate_objects::keys::{KEY_STORE, SYSTEM_NAMESPACE};
 use sandgate_peering::{Credentials, PeerAddress, Peers};
 
-use crate::{ApiSettings, Rate, Settings, SnapshotSettings};
+use crate::{ApiSettings, NoInternet, Rate, Settings, SnapshotSettings};
 
 /// The longest timeout of a sandbox: 30 days, as OpenKruise has it.
 const MAX_TIMEOUT: u64 = 30 * 24 * 3600;
@@ -114,6 +114,16 @@ pub struct Args {
           num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true",
           help_heading = "Cluster")]
     pub traffic_policies: bool,
+    /// The namespaces with a policy that cuts off pods labelled agents.kruise.io/allow-internet-access=false,
+    /// or * for all; elsewhere allow_internet_access=False is refused [default: none]
+    #[arg(
+        long,
+        env = "SANDGATE_MANAGER_NO_INTERNET_NAMESPACES",
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Cluster"
+    )]
+    pub no_internet_namespaces: Vec<String>,
 
     /// The gateways to tell: http://HOST:PORT or https://HOST:PORT, may be repeated; or once
     /// service:NAMESPACE/NAME or dns:HOST, with :PORT or without [default: none, they watch by themselves]
@@ -191,7 +201,7 @@ pub struct Args {
     #[arg(long, env = "SANDGATE_MANAGER_DRAIN_DELAY", value_name = "SECONDS", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(..=600), help_heading = "Process")]
     pub drain_delay: u64,
-    /// How long requests under way may take after that
+    /// How long requests and creates under way may take after that, and whatever they take back
     #[arg(long, env = "SANDGATE_MANAGER_DRAIN_TIMEOUT", value_name = "SECONDS", default_value_t = 25,
           value_parser = clap::value_parser!(u64).range(..=3600), help_heading = "Process")]
     pub drain_timeout: u64,
@@ -294,17 +304,23 @@ impl Args {
 
     /// How the manager behaves.
     pub fn settings(&self) -> Settings {
+        let usual = Settings::default();
+        let max_timeout = Duration::from_secs(self.max_timeout);
         Settings {
             system_namespace: self.system_namespace.clone(),
             namespace: self.namespace.clone(),
+            selector: self.selector.clone(),
             push_wait: Duration::from_millis(self.push_wait),
             claim_timeout: Duration::from_secs(self.claim_timeout),
             ready_timeout: Duration::from_secs(self.ready_timeout),
-            max_timeout: Duration::from_secs(self.max_timeout),
+            // What a resume gives is a timeout too.
+            min_resume_timeout: usual.min_resume_timeout.min(max_timeout),
+            max_timeout,
             runtime_port: self.runtime_port,
             snapshots: SnapshotSettings { executor: self.snapshots, ..SnapshotSettings::default() },
             traffic_policies: self.traffic_policies,
-            ..Settings::default()
+            no_internet: NoInternet::enforced_in(&self.no_internet_namespaces),
+            ..usual
         }
     }
 

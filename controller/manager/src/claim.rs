@@ -30,7 +30,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::{Caller, Error, ErrorKind, Network, NewSandbox, Secrets, Writes};
+use crate::{Caller, Error, ErrorKind, Network, NewSandbox, NoInternet, Secrets, Writes};
 
 pub use sweep::Swept;
 
@@ -40,7 +40,8 @@ pub use sweep::Swept;
 /// began.
 pub trait Prepare: Send + Sync + 'static {
     /// Admits what the caller is about to use, before anything of it is written. `lock` names the entry: a
-    /// second call with the same lock changes nothing.
+    /// second call with the same lock keeps the entry that is there, and makes one if there is none any more.
+    /// A create that takes long calls again before it claims.
     ///
     /// # Errors
     /// The quota is used up, or nobody can say whether it is.
@@ -88,7 +89,8 @@ pub struct ClaimSettings {
     pub ready_timeout: Duration,
     /// How long a write that was not answered is asked after before the caller is told so.
     pub settle: Duration,
-    /// How long an `Idempotency-Key` waits for whoever began before it goes on itself.
+    /// How long an `Idempotency-Key` waits for a sign of life of whoever began before it goes on itself. A
+    /// create gives one in every third of it.
     pub lease: Duration,
     /// How long a marker without an end is taken for one that may still get one.
     pub abandoned: Duration,
@@ -96,6 +98,10 @@ pub struct ClaimSettings {
     pub keep_markers: Duration,
     /// Where the markers are.
     pub system_namespace: String,
+    /// The namespace that the manager works in; none is all of them.
+    pub namespace: Option<String>,
+    /// Where a sandbox can be without access to the internet.
+    pub no_internet: NoInternet,
 }
 
 impl Default for ClaimSettings {
@@ -108,6 +114,8 @@ impl Default for ClaimSettings {
             abandoned: Duration::from_secs(60 * 60),
             keep_markers: Duration::from_secs(24 * 60 * 60),
             system_namespace: "sandgate-system".to_owned(),
+            namespace: None,
+            no_internet: NoInternet::default(),
         }
     }
 }
@@ -200,9 +208,8 @@ impl<P: Prepare> Claims<P> {
         caller: &Caller,
         wanted: NewSandbox,
     ) -> Result<Arc<Seen<SandboxFacts>>, Error> {
-        let stopped = || Error::new(ErrorKind::Unavailable, "the manager is stopping");
         if self.tasks.tracker.is_closed() {
-            return Err(stopped());
+            return Err(Error::new(ErrorKind::Unavailable, "the manager is stopping"));
         }
         let (reply, answer) = oneshot::channel();
         let (received, delivered) = oneshot::channel();
@@ -211,7 +218,9 @@ impl<P: Prepare> Claims<P> {
         let shared = Arc::clone(&self.shared);
         let caller = caller.clone();
         self.tasks.spawn(async move { shared.run(caller, wanted, reply, delivered, gone).await });
-        let result = answer.await.unwrap_or_else(|_| Err(stopped()));
+        // Its task has panicked, or was stopped where it was: what it had written by then is there.
+        let lost = |_| Err(Error::new(ErrorKind::Unknown, "the create broke off: nobody knows what it did"));
+        let result = answer.await.unwrap_or_else(lost);
         let _ = received.send(());
         result
     }

@@ -10,8 +10,8 @@ use sandgate_cache::predicates::{has_ended, is_claimed, is_reserved_failed, phas
 use sandgate_cache::{Cache, Key, Seen};
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names::{
-    ANNOTATION_CLAIM_TIMESTAMP, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_POOL, LABEL_SANDBOX_TEMPLATE,
-    PHASE_PENDING,
+    ANNOTATION_CLAIM_TIMESTAMP, ANNOTATION_RESTORE_FROM, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_POOL,
+    LABEL_SANDBOX_TEMPLATE, PHASE_PENDING,
 };
 use sandgate_objects::openkruise::resources::{
     PodTemplate, SandboxFacts, SandboxSet, SandboxTemplate, TemplateRef, Texts,
@@ -20,6 +20,7 @@ use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use sandgate_objects::quantity::{mebibytes, millis};
 use serde_json::Value;
 
+use crate::names::ANNOTATION_GIVEN;
 use crate::network::ANNOTATION_NETWORK;
 use crate::timeouts::Deadlines;
 use crate::{AccessToken, Described, Network, ShownState, Template};
@@ -36,7 +37,7 @@ const RESERVED: [&str; 7] = [
 ];
 
 /// The annotation of a sandbox whose maker asked to be told its pod's address.
-const ANNOTATION_RETURN_IP: &str = "e2b.agents.kruise.io/return-sandbox-ip";
+pub(crate) const ANNOTATION_RETURN_IP: &str = "e2b.agents.kruise.io/return-sandbox-ip";
 
 /// An annotation; empty if it is missing.
 pub(crate) fn annotation<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
@@ -69,15 +70,29 @@ pub(crate) fn id(sandbox: &SandboxFacts) -> String {
     sandbox.id().map(|id| id.text).unwrap_or_default()
 }
 
-/// The name of the template that the sandbox was made from.
+/// The name of the template that the sandbox was made from. The ID of a snapshot may have letters that no
+/// label can have; then an annotation has it.
 pub(crate) fn template_name(sandbox: &SandboxFacts) -> &str {
+    let snapshot = annotation(sandbox, ANNOTATION_RESTORE_FROM);
+    if snapshot.contains(['/', ':']) {
+        return snapshot;
+    }
     let template = label(sandbox, LABEL_SANDBOX_TEMPLATE);
     if template.is_empty() { label(sandbox, LABEL_SANDBOX_POOL) } else { template }
 }
 
-/// What the user said of the sandbox under this key, and not its template.
-pub(crate) fn said<'a>(sandbox: &'a SandboxFacts, key: &str) -> Option<&'a str> {
-    if is_reserved(key) { None } else { sandbox.annotations.get(key).or_else(|| sandbox.labels.get(key)) }
+/// Whether the user said all of this of the sandbox: whether [`metadata`] has it.
+pub(crate) fn says(cache: &Cache, sandbox: &Seen<SandboxFacts>, wanted: &BTreeMap<String, String>) -> bool {
+    // Most sandboxes are out before anything of theirs is parsed.
+    let has = |texts: &Texts, key: &str, value: &str| texts.get(key) == Some(value);
+    let may = |(key, value): (&String, &String)| {
+        has(&sandbox.annotations, key, value) || has(&sandbox.labels, key, value)
+    };
+    if wanted.is_empty() || !wanted.iter().all(may) {
+        return wanted.is_empty();
+    }
+    let said = metadata(cache, sandbox);
+    wanted.iter().all(|(key, value)| said.get(key) == Some(value))
 }
 
 fn is_reserved(key: &str) -> bool {
@@ -118,26 +133,53 @@ pub(crate) fn describe(cache: &Cache, sandbox: &Seen<SandboxFacts>, now: Timesta
     }
 }
 
-/// The user's own words: annotations and labels without those of the system and of the template.
+/// The user's own words: the annotations and labels that a create gave.
+///
+/// The claim has written down which these are. Where it has not (a claim by an older manager, or by a
+/// SandboxClaim), they are those that neither the system nor the template of the set has, as far as the set
+/// is still as it was.
 fn metadata(cache: &Cache, sandbox: &Seen<SandboxFacts>) -> BTreeMap<String, String> {
-    let pool = label(sandbox, LABEL_SANDBOX_POOL);
-    let set = cache.get::<SandboxSet>(&Key::new(&sandbox.key.namespace, pool)).filter(|_| !pool.is_empty());
-    let template = set.and_then(|set| {
-        let (own, named) = (set.spec.template.as_ref(), set.spec.template_ref.as_ref());
-        template_of(cache, &sandbox.key.namespace, own, named)
-    });
-    let template = template.unwrap_or_default();
-    let own = |kind: &str, texts: &Texts| {
-        let inherited = &template["metadata"][kind];
-        let is_own = |(key, value): &(&str, &str)| {
-            !is_reserved(key) && inherited.get(key).and_then(Value::as_str) != Some(value)
-        };
-        let own = texts.iter().filter(is_own);
-        own.map(|(key, value)| (key.to_owned(), value.to_owned())).collect::<BTreeMap<_, _>>()
-    };
-    let mut said = own("labels", &sandbox.labels);
-    said.extend(own("annotations", &sandbox.annotations));
+    let own = Own::of(cache, sandbox);
+    let mut said = BTreeMap::new();
+    // An annotation goes before a label.
+    for (kind, texts) in [("labels", &sandbox.labels), ("annotations", &sandbox.annotations)] {
+        let is_own = |(key, value): &(&str, &str)| !is_reserved(key) && own.has(kind, key, value);
+        said.extend(texts.iter().filter(is_own).map(|(key, value)| (key.to_owned(), value.to_owned())));
+    }
     said
+}
+
+/// How the user's own labels and annotations are told from the others.
+enum Own {
+    /// The claim has written their names down.
+    Given(Value),
+    /// They are not what this pod template has.
+    Unlike(Value),
+}
+
+impl Own {
+    fn of(cache: &Cache, sandbox: &Seen<SandboxFacts>) -> Self {
+        let given = serde_json::from_str::<Value>(annotation(sandbox, ANNOTATION_GIVEN)).ok();
+        if let Some(given) = given.filter(Value::is_object) {
+            return Self::Given(given);
+        }
+        let (namespace, pool) = (&sandbox.key.namespace, label(sandbox, LABEL_SANDBOX_POOL));
+        let set = cache.get::<SandboxSet>(&Key::new(namespace, pool)).filter(|_| !pool.is_empty());
+        let template = set.and_then(|set| {
+            template_of(cache, namespace, set.spec.template.as_ref(), set.spec.template_ref.as_ref())
+        });
+        Self::Unlike(template.unwrap_or_default())
+    }
+
+    /// Whether the user gave this one of the `labels` or `annotations`.
+    fn has(&self, kind: &str, key: &str, value: &str) -> bool {
+        match self {
+            Self::Given(given) => {
+                given[kind].as_array().is_some_and(|names| names.iter().any(|is| is == key))
+            }
+            Self::Unlike(template) => template["metadata"][kind][key].as_str() != Some(value),
+        }
+    }
 }
 
 /// The pod template, or that of the SandboxTemplate that is named.

@@ -20,11 +20,13 @@ mod names;
 mod network;
 mod pause;
 mod quota;
+mod resume;
 mod run;
 mod runtime;
 mod secrets;
 mod settings;
 mod snapshots;
+mod tasks;
 mod timeouts;
 mod writes;
 
@@ -46,5 +48,5 @@ pub use model::{
 pub use run::{RunError, Service, run};
 pub use runtime::{Runtime, Transport, Wire};
 pub use secrets::{Secrets, SeededSecrets, SystemSecrets};
-pub use settings::{FOREVER, Settings, SnapshotSettings};
+pub use settings::{FOREVER, NoInternet, Settings, SnapshotSettings};
 pub use writes::{Observer, Writes};

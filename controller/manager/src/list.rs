@@ -13,7 +13,7 @@ use sandgate_cache::{Cache, Seen};
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::describe::{describe, id, said, shown, started, template_name};
+use crate::describe::{describe, id, says, shown, started, template_name};
 use crate::{Caller, Described, Error, Filter, Page};
 
 /// Where an item stands in a list.
@@ -80,17 +80,17 @@ pub(crate) fn list(
     now: Timestamp,
 ) -> Result<Page<Described>, Error> {
     let owned = cache.sandboxes(namespace, Some(&caller.owner));
-    let wanted = owned.into_iter().filter(|sandbox| fits(sandbox, filter, now));
+    let wanted = owned.into_iter().filter(|sandbox| fits(cache, sandbox, filter, now));
     let placed = wanted.map(|sandbox| (Place { at: started(&sandbox), id: id(&sandbox) }, sandbox));
     let page = page(placed.collect(), filter.descending, filter.limit, filter.next.as_deref())?;
     let items = page.items.iter().map(|sandbox| describe(cache, sandbox, now)).collect();
     Ok(Page { items, next: page.next })
 }
 
-fn fits(sandbox: &Seen<SandboxFacts>, filter: &Filter, now: Timestamp) -> bool {
+fn fits(cache: &Cache, sandbox: &Seen<SandboxFacts>, filter: &Filter, now: Timestamp) -> bool {
     let Some(state) = shown(sandbox, now) else { return false };
     (filter.states.is_empty() || filter.states.contains(&state))
         && filter.template.as_deref().is_none_or(|template| template == template_name(sandbox))
         && filter.started_after.is_none_or(|after| started(sandbox) > after)
-        && filter.metadata.iter().all(|(key, value)| said(sandbox, key) == Some(value))
+        && says(cache, sandbox, &filter.metadata)
 }

@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use jiff::Timestamp;
 use sandgate_cache::predicates::wants_pause;
 use sandgate_cache::{Cache, Random};
@@ -17,10 +17,11 @@ use crate::describe::{describe, describe_template};
 use crate::find::Lookups;
 use crate::gateways::{Gateways, Pushed};
 use crate::network::unsupported;
-use crate::pause::Wish;
 use crate::quota::Quota;
+use crate::resume::Wish;
 use crate::runtime::Runtime;
 use crate::settings::Settings;
+use crate::tasks::{Asked, Drain, Tasks};
 use crate::timeouts::Policy;
 use crate::{
     Caller, Claims, Connected, Described, Error, ErrorKind, Filter, LogLine, Metric, Network, NewSandbox,
@@ -58,6 +59,9 @@ pub struct ManagerParts {
 pub struct Manager {
     core: Arc<Core>,
     claims: Claims<Core>,
+    tasks: Tasks,
+    /// What spreads the sweeps of replicas.
+    random: Random,
 }
 
 /// The errors of every method have a kind, which says what a caller can do about it: see [`ErrorKind`].
@@ -70,10 +74,11 @@ impl Manager {
             claim_timeout: settings.claim_timeout,
             ready_timeout: settings.ready_timeout,
             system_namespace: settings.system_namespace.clone(),
+            namespace: settings.namespace.clone(),
+            no_internet: settings.no_internet.clone(),
             ..ClaimSettings::default()
         };
-        let quota =
-            Quota::new(cache.clone(), writes.clone(), &settings.system_namespace, settings.quota_grace);
+        let quota = Quota::new(cache.clone(), writes.clone(), &settings);
         let core = Arc::new(Core {
             cache: cache.clone(),
             writes: writes.clone(),
@@ -84,9 +89,9 @@ impl Manager {
             settings,
             lookups: Lookups::default(),
         });
-        let prepare = Arc::clone(&core);
+        let (prepare, sweeps) = (Arc::clone(&core), random.clone());
         let parts = ClaimParts { cache, writes, prepare, secrets, random, settings: claim_settings };
-        Self { core, claims: Claims::new(parts) }
+        Self { core, claims: Claims::new(parts), tasks: Tasks::default(), random: sweeps }
     }
 
     /// How it behaves.
@@ -104,14 +109,23 @@ impl Manager {
         self.claims.waiting()
     }
 
-    /// Removes what crashes have left, from time to time, for ever.
+    /// Removes what crashes have left, or does what is left to do, from time to time, for ever.
     pub async fn keep_swept(&self) {
-        self.claims.keep_swept(SWEEP).await;
+        let others = async {
+            let mut random = self.random.clone();
+            loop {
+                tokio::time::sleep(random.between(SWEEP, SWEEP * 2)).await;
+                self.core.sweep_snapshots().await;
+                self.core.initialise_left().await;
+            }
+        };
+        join(self.claims.keep_swept(SWEEP), others).await;
     }
 
-    /// Takes no more creates, and waits for those under way.
+    /// Takes nothing more that is done in several steps, and waits for what is under way and what nobody else
+    /// would finish.
     pub async fn drain(&self) {
-        self.claims.drain().await;
+        join(self.claims.drain(), self.tasks.drain()).await;
     }
 
     /// Gives the caller a sandbox.
@@ -125,6 +139,11 @@ impl Manager {
         Ok(describe(&self.core.cache, &sandbox, self.core.now()))
     }
 
+    /// What a task needs that may outlive its caller.
+    fn task(&self, caller: &Caller, id: &str) -> (Arc<Core>, Caller, String) {
+        (Arc::clone(&self.core), caller.clone(), id.to_owned())
+    }
+
     /// Finds a running sandbox and lets it live at least so long from now, or resumes a paused one.
     pub async fn connect(
         &self,
@@ -132,7 +151,9 @@ impl Manager {
         id: &str,
         timeout: Option<Duration>,
     ) -> Result<(Described, Connected), Error> {
-        self.core.connect(caller, id, timeout).await
+        let (core, caller, id) = self.task(caller, id);
+        let connect = |asked: Arc<Asked>| async move { core.connect(&caller, &id, timeout, &asked).await };
+        self.tasks.run(Drain::Leaves, connect).await
     }
 
     /// Describes a sandbox.
@@ -148,7 +169,12 @@ impl Manager {
 
     /// Deletes a sandbox.
     pub async fn kill(&self, caller: &Caller, id: &str) -> Result<(), Error> {
-        self.core.kill(caller, id).await
+        let (core, caller, id) = self.task(caller, id);
+        let kill = |asked: Arc<Asked>| async move {
+            asked.begin();
+            core.kill(&caller, &id).await
+        };
+        self.tasks.run(Drain::Waits, kill).await
     }
 
     /// Lets a running sandbox live so long from now, be it more or less than before.
@@ -163,7 +189,9 @@ impl Manager {
 
     /// Pauses a sandbox, and keeps it so long; none is as it was made with. Already paused is a conflict.
     pub async fn pause(&self, caller: &Caller, id: &str, reserve: Option<Duration>) -> Result<(), Error> {
-        self.core.pause(caller, id, reserve).await
+        let (core, caller, id) = self.task(caller, id);
+        let pause = |asked: Arc<Asked>| async move { core.pause(&caller, &id, reserve, &asked).await };
+        self.tasks.run(Drain::Waits, pause).await
     }
 
     /// Resumes a paused sandbox; none leaves a setting as it was. One that runs stays as it is.
@@ -174,7 +202,10 @@ impl Manager {
         timeout: Option<Duration>,
         auto_pause: Option<bool>,
     ) -> Result<Described, Error> {
-        self.core.resume(caller, id, Wish { timeout, auto_pause }).await
+        let (core, caller, id) = self.task(caller, id);
+        let wish = Wish { timeout, auto_pause };
+        let resume = |asked: Arc<Asked>| async move { core.resume(&caller, &id, wish, &asked).await };
+        self.tasks.run(Drain::Leaves, resume).await
     }
 
     /// Changes where a sandbox may connect to.
@@ -185,12 +216,20 @@ impl Manager {
         network: Network,
         allow_internet_access: Option<bool>,
     ) -> Result<(), Error> {
-        self.core.update_network(caller, id, &network, allow_internet_access).await
+        let (core, caller, id) = self.task(caller, id);
+        let update = |asked: Arc<Asked>| async move {
+            // Rules that are shown and not enforced would be half of it.
+            asked.begin();
+            core.update_network(&caller, &id, &network, allow_internet_access).await
+        };
+        self.tasks.run(Drain::Waits, update).await
     }
 
     /// Makes a snapshot of a running sandbox.
     pub async fn snapshot(&self, caller: &Caller, id: &str, new: NewSnapshot) -> Result<Snapshot, Error> {
-        self.core.snapshot(caller, id, new).await
+        let (core, caller, id) = self.task(caller, id);
+        let snapshot = |asked: Arc<Asked>| async move { core.snapshot(&caller, &id, new, &asked).await };
+        self.tasks.run(Drain::Waits, snapshot).await
     }
 
     /// One page of the caller's snapshots.
@@ -264,6 +303,13 @@ impl Manager {
             return Ok(Vec::new());
         }
         Ok(self.core.runtime.metrics(&sandbox, now).await.into_iter().collect())
+    }
+
+    /// What a sandbox uses now, if this process knows it: the API server is not asked for a sandbox that it
+    /// does not know. So a request about many costs the API server nothing.
+    pub async fn metric_if_known(&self, caller: &Caller, id: &str) -> Option<Metric> {
+        let sandbox = self.core.find_known(caller, id).filter(|sandbox| !wants_pause(sandbox))?;
+        self.core.runtime.metrics(&sandbox, self.core.now()).await
     }
 
     /// What a sandbox has logged. No record is kept: the list is empty.

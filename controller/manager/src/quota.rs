@@ -9,7 +9,11 @@
 //! Where the ledger cannot be read or written, the request is refused.
 //!
 //! Entries of sandboxes that nobody has any more are dropped with the next write, once they are old enough
-//! that no replica can still be making the sandbox. A ledger has room for about ten thousand entries.
+//! that no replica can still be making the sandbox. What the cache does not have is gone only if the cache
+//! has followed the cluster for a while, and only for managers that look after the same sandboxes: of the
+//! same `--namespace` and `--selector`. If these flags change for all managers, entries of sandboxes that
+//! ended meanwhile stay, and count; a ledger that is deleted is made anew from what lives. A ledger has room
+//! for about ten thousand entries.
 
 mod ledger;
 #[cfg(test)]
@@ -21,6 +25,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use ring::digest::{SHA256, digest};
 use sandgate_cache::predicates::wants_pause;
 use sandgate_cache::{Cache, ConfigMapFacts, Key, Seen, WriteError};
 use sandgate_objects::openkruise::names::ANNOTATION_LOCK;
@@ -29,7 +34,8 @@ use serde_json::{Value, json};
 
 use crate::describe::{Size, annotation, template_of};
 use crate::names::LABEL_KIND;
-use crate::{Caller, Error, ErrorKind, Scope, Writes};
+use crate::secrets::hex;
+use crate::{Caller, Error, ErrorKind, Scope, Settings, Writes};
 use ledger::{Entry, Exceeded, Ledger, Used};
 
 /// The value of the label that says what the ConfigMap is for.
@@ -42,49 +48,63 @@ const TRIES: usize = 16;
 /// How many sandboxes without an entry are looked at before a refusal: another replica may have killed them.
 const LOOKS: usize = 16;
 
+/// A cache that has followed the cluster for so long has what happened while it did not.
+const CAUGHT_UP: Duration = Duration::from_secs(10);
+
 /// The quotas of all keys.
 pub(crate) struct Quota {
     cache: Cache,
     writes: Writes,
     namespace: String,
     grace: Duration,
+    /// What managers have in common that look after the same sandboxes.
+    scope: String,
     /// One write at a time for each owner in this process: the others would only be in conflict.
     turns: Mutex<BTreeMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Quota {
-    /// Quotas whose ledgers are in this namespace.
-    pub(crate) fn new(cache: Cache, writes: Writes, namespace: &str, grace: Duration) -> Self {
-        Self { cache, writes, namespace: namespace.to_owned(), grace, turns: Mutex::default() }
+    /// Quotas of a manager with these settings.
+    pub(crate) fn new(cache: Cache, writes: Writes, settings: &Settings) -> Self {
+        let namespace = settings.system_namespace.clone();
+        let (grace, scope) = (settings.quota_grace, scope_of(settings));
+        Self { cache, writes, namespace, grace, scope, turns: Mutex::default() }
     }
 
-    /// Admits a new sandbox of this size. A lock that was admitted before stays admitted.
+    /// Admits a new sandbox of this size. A lock that was admitted before stays admitted, and is not dropped
+    /// for a while from now: whoever has waited for long asks again before the sandbox is written. While the
+    /// entry is young nothing is written.
     pub(crate) async fn admit(&self, caller: &Caller, lock: &str, size: Size) -> Result<(), Error> {
         if caller.quota.is_empty() {
             return Ok(());
         }
         self.change(caller, |ledger, others, now| {
-            ledger.admit(lock, Entry::new(size, now), others, &caller.quota)
+            let entry = Entry::new(size, &self.scope, now);
+            ledger.admit(lock, entry, others, &caller.quota, self.grace / 4)
         })
         .await
     }
 
-    /// Admits that a paused sandbox runs again.
-    pub(crate) async fn resumed(&self, caller: &Caller, lock: &str, size: Size) -> Result<(), Error> {
+    /// Admits that a paused sandbox, as it was seen, runs again. If it does not come to run, it counts until
+    /// the next write sees that it is paused.
+    pub(crate) async fn resumed(&self, caller: &Caller, seen: &Seen<SandboxFacts>) -> Result<(), Error> {
         if !caller.quota.iter().any(|limit| limit.scope == Scope::Running) {
             return Ok(());
         }
+        let (lock, size) = (annotation(seen, ANNOTATION_LOCK), self.size_of(seen));
         self.change(caller, |ledger, others, now| {
-            ledger.resume(lock, Entry::new(size, now), others, &caller.quota)
+            let entry = Entry::new(size, &self.scope, now).resumed(seen.version.get());
+            ledger.resume(lock, entry, others, &caller.quota)
         })
         .await
     }
 
-    /// A sandbox is paused, and does not count as one that runs. If that cannot be written down, it counts
-    /// until the next write sees that it is paused.
-    pub(crate) async fn paused(&self, caller: &Caller, lock: &str) {
+    /// A sandbox was seen to be paused, and does not count as one that runs. If that cannot be written down,
+    /// it counts until the next write sees that it is paused.
+    pub(crate) async fn paused(&self, caller: &Caller, seen: &Seen<SandboxFacts>) {
         if caller.quota.iter().any(|limit| limit.scope == Scope::Running) {
-            let done = self.change(caller, |ledger, _, now| Ok(ledger.pause(lock, now))).await;
+            let (lock, version) = (annotation(seen, ANNOTATION_LOCK), seen.version.get());
+            let done = self.change(caller, |ledger, _, now| Ok(ledger.pause(lock, version, now))).await;
             note(caller, done);
         }
     }
@@ -157,9 +177,9 @@ impl Quota {
         let live = self.cache.live_of(&caller.owner);
         let by_lock: BTreeMap<&str, &Arc<Seen<SandboxFacts>>> =
             live.iter().map(|seen| (annotation(seen, ANNOTATION_LOCK), seen)).collect();
-        if self.cache.synced() {
+        if self.cache.healthy_for(CAUGHT_UP) {
             let is_paused = |lock: &str| by_lock.get(lock).map(|seen| wants_pause(seen));
-            ledger.follow(is_paused, self.grace, now);
+            ledger.follow(is_paused, &self.scope, self.grace, now);
         }
         let unknown = live.iter().filter(|seen| !ledger.has(annotation(seen, ANNOTATION_LOCK)));
         let used = |seen: &Arc<Seen<SandboxFacts>>| {
@@ -192,6 +212,17 @@ impl Quota {
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(Arc::clone(owner)).or_default())
     }
+}
+
+/// A short text that managers of the same `--namespace` and `--selector` have in common; empty for those
+/// that look after everything.
+fn scope_of(settings: &Settings) -> String {
+    let Settings { namespace, selector, .. } = settings;
+    if namespace.is_none() && selector.is_empty() {
+        return String::new();
+    }
+    let text = format!("{}/{selector}", namespace.as_deref().unwrap_or_default());
+    hex(&digest(&SHA256, text.as_bytes()).as_ref()[..4])
 }
 
 fn object(key: &Key, data: &Value) -> Value {

@@ -11,11 +11,16 @@
 //! No task ends by itself. If one does, the others are stopped, and [`Service::run`] returns which it was. A
 //! stop goes backwards, so that no request is cut off by a part that ended before it:
 //! 1. `/readyz` fails, and the API goes on for `--drain-delay`: whoever routes to it stops doing so.
-//! 2. The API accepts nothing more, and requests under way are answered, up to `--drain-timeout`.
+//! 2. The API accepts nothing more, and requests under way are answered.
 //! 3. Creates that nobody waits for any more finish, or take back what they did.
 //! 4. The tasks and the cache end; last the probes.
+//!
+//! Steps 2 and 3 share `--drain-timeout`. Requests have four fifths of it at most: a create that is cut off
+//! then has the rest to take back what it did.
 
 mod parts;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::io;
@@ -177,8 +182,7 @@ impl Service {
             Some(ended) => tracing::error!("{ended}: stopping"),
             None => sleep(self.delay).await,
         }
-        self.api.stop().await;
-        if timeout(self.farewell, self.manager.drain()).await.is_err() {
+        if !wind_down(self.farewell, self.api.stop(), self.manager.drain()).await {
             tracing::warn!("creates were under way for too long; what is left of them is swept later");
         }
         self.tasks.stop().await;
@@ -186,4 +190,23 @@ impl Service {
         self.probe.stop().await;
         ended.map_or(Ok(()), |ended| Err(RunError::Ended(ended)))
     }
+}
+
+/// How much of the time for requests and creates is for requests.
+fn of_requests(within: Duration) -> Duration {
+    within - within / 5
+}
+
+/// Waits for requests and then for creates, for both together no longer than `within`. Says whether they have
+/// ended.
+async fn wind_down(
+    within: Duration,
+    requests: impl Future<Output = ()>,
+    creates: impl Future<Output = ()>,
+) -> bool {
+    let both = async {
+        requests.await;
+        creates.await;
+    };
+    timeout(within, both).await.is_ok()
 }

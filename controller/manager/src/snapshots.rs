@@ -2,13 +2,22 @@
 //!
 //! The manager writes the objects; something else in the cluster executes them. Nothing does in OpenKruise's
 //! community build, nor in Sandgate: there a snapshot is refused, at once if the settings say so, or else
-//! when nobody has begun with it after a while. Whatever is not complete is removed.
+//! when nobody has begun with it after a while.
+//!
+//! # What is not complete is removed
+//! - By whoever made it, where it fails, takes too long, or its caller goes away. The work is a task of its
+//!   own and outlives its caller.
+//! - By the [sweep](Core::sweep_snapshots) of any manager, where the one that made it died or had no answer.
+//!   The checkpoint says until when its maker waits for it ([`ANNOTATION_GIVEN_UP`]).
+//!
+//! The template goes with the checkpoint, which owns it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use sandgate_cache::predicates::wants_pause;
+use sandgate_cache::request::Only;
 use sandgate_cache::{Action, Check, Key, Seen, WaitError, WriteError};
 use sandgate_objects::openkruise::API_VERSION;
 use sandgate_objects::openkruise::names::{
@@ -25,18 +34,27 @@ use crate::core::Core;
 use crate::describe::annotation;
 use crate::find::unread;
 use crate::list::{Place, page};
+use crate::tasks::Asked;
+use crate::timeouts::after;
 use crate::{Caller, Error, ErrorKind, NewSnapshot, Page, Snapshot};
 
 /// The annotation with the ID of the sandbox.
 const ANNOTATION_SANDBOX_ID: &str = "agents.kruise.io/sandbox-id";
 /// The annotation with the name that the user gave.
 const ANNOTATION_NAME: &str = "sandgate.dev/snapshot-name";
+/// The annotation with the time from which nobody waits for the checkpoint any more. One that is complete by
+/// then stays.
+const ANNOTATION_GIVEN_UP: &str = "sandgate.dev/given-up-at";
+/// How much later than its maker others take a checkpoint for given up: clocks differ.
+const SLACK: Duration = Duration::from_secs(120);
 /// The prefix of annotations that travel from a sandbox to what is made from it.
 const SECURITY: &str = "security.agents.kruise.io/";
 /// The annotation with the volumes.
 const CSI: &str = "e2b.agents.kruise.io/csi-volume-config";
 /// How long a create that is not answered is tried.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long what failed is tried to be removed. What is left then is swept.
+const UNDO: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
 type One = Arc<Seen<Checkpoint>>;
@@ -48,6 +66,7 @@ impl Core {
         caller: &Caller,
         id: &str,
         new: NewSnapshot,
+        asked: &Asked,
     ) -> Result<Snapshot, Error> {
         let seen = self.seen_live(caller, id).await?;
         if !self.settings.snapshots.executor {
@@ -60,24 +79,85 @@ impl Core {
         let suffix = self.secrets.suffix()?;
         let start = &seen.key.name[..seen.key.name.floor_char_boundary(63 - suffix.len() - 1)];
         let key = Key::new(&seen.key.namespace, &format!("{}-{suffix}", start.trim_end_matches(['-', '.'])));
-        let checkpoint = self.create_named(&key, &checkpoint(&key, &seen, id, &new)).await?;
+        let wait = new.wait.unwrap_or(self.settings.snapshots.wait);
+        let mut object = checkpoint(&key, &seen, id, &new);
+        let given_up = after(self.now(), PATIENCE + PATIENCE + wait + SLACK);
+        object["metadata"]["annotations"][ANNOTATION_GIVEN_UP] = given_up.to_string().into();
+        let contents = self.contents(&seen)?;
+        asked.begin();
+        // What was sent is not dropped, so that it is known what there is to remove.
         let made = async {
-            let template = template(&checkpoint, &self.contents(&seen)?)?;
-            self.create_named::<SandboxTemplate>(&key, &template).await?;
-            self.executed(&checkpoint, new.wait.unwrap_or(self.settings.snapshots.wait)).await
-        };
-        match made.await {
-            Ok(done) => {
-                self.label(&done).await;
-                describe(&done).ok_or_else(|| Error::new(ErrorKind::Internal, "the snapshot has no ID"))
-            }
-            Err(error) => {
-                if let Err(left) = self.remove(&checkpoint).await {
-                    tracing::warn!(checkpoint = %checkpoint.key, "a snapshot that failed is left: {left}");
+            let checkpoint = self.create_named(&key, &object).await?;
+            self.create_named::<SandboxTemplate>(&key, &template(&checkpoint, &contents)?).await?;
+            tokio::select! {
+                biased;
+                () = asked.gone() => {
+                    Err(Error::new(ErrorKind::Unavailable, "nobody waits for the snapshot any more"))
                 }
-                Err(error)
+                done = self.executed(&checkpoint, wait) => done,
+            }
+        };
+        let done = match made.await {
+            Ok(done) => done,
+            Err(error) => {
+                self.undo(&key).await;
+                return Err(error);
+            }
+        };
+        self.label(&done).await;
+        describe(&done).ok_or_else(|| Error::new(ErrorKind::Internal, "the snapshot has no ID"))
+    }
+
+    /// Removes what there is of a snapshot that failed. It is tried until it is known to be gone.
+    async fn undo(&self, key: &Key) {
+        let until = Instant::now() + UNDO;
+        let mut made = None;
+        loop {
+            let error = match self.try_undo(key, &mut made).await {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            if Instant::now() >= until {
+                tracing::warn!(checkpoint = %key, "a snapshot that failed is left for the sweep: {error}");
+                return;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// One try. `made` is the checkpoint, once it was found.
+    async fn try_undo(&self, key: &Key, made: &mut Option<One>) -> Result<(), Error> {
+        if made.is_none() {
+            *made = self.writes.read::<Checkpoint>(key).await.map_err(unread)?;
+        }
+        match made {
+            Some(checkpoint) => self.remove(checkpoint).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the checkpoints that nobody waits for any more and that are not complete.
+    pub(crate) async fn sweep_snapshots(&self) {
+        for seen in self.cache.checkpoints(None, None) {
+            if is_given_up(&seen, self.now())
+                && let Err(left) = self.sweep_snapshot(&seen).await
+            {
+                tracing::warn!(checkpoint = %seen.key, "a snapshot that was given up is left: {left}");
             }
         }
+    }
+
+    async fn sweep_snapshot(&self, seen: &One) -> Result<(), Error> {
+        let Some(read) = self.writes.read::<Checkpoint>(&seen.key).await.map_err(unread)? else {
+            return Ok(());
+        };
+        if !is_given_up(&read, self.now()) {
+            return Ok(());
+        }
+        tracing::warn!(checkpoint = %read.key, "removing a snapshot that was given up and never completed");
+        // Of this version only: it may be complete by now.
+        self.writes.delete(&read, Only::ThisVersion).await?;
+        self.remove(&read).await
     }
 
     /// One page of the caller's snapshots that are complete.
@@ -267,6 +347,14 @@ fn template(checkpoint: &Seen<Checkpoint>, contents: &SandboxTemplateSpec) -> Re
         },
         "spec": serde_json::to_value(contents).map_err(unreadable)?,
     }))
+}
+
+/// Whether a checkpoint is not complete, and nobody waits for it any more.
+fn is_given_up(checkpoint: &Checkpoint, now: Timestamp) -> bool {
+    let given_up = text(checkpoint, ANNOTATION_GIVEN_UP).parse::<Timestamp>();
+    checkpoint_id(checkpoint).is_none()
+        && checkpoint.metadata.deletion_timestamp.is_none()
+        && given_up.is_ok_and(|at| at < now)
 }
 
 /// A snapshot that is complete.

@@ -13,7 +13,7 @@ use sandgate_follow::Access;
 use sandgate_objects::keys::{
     KIND, KIND_LABEL, KeyError, LAST_USED, SECRET_TYPE, SELECTOR, StoredKey, secret_name,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::args::Cluster;
 use crate::failure::{Failure, failed, usage};
@@ -22,6 +22,9 @@ use crate::failure::{Failure, failed, usage};
 const CREDENTIALS: Duration = Duration::from_secs(30);
 /// How long one request may take.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long the server is asked what became of a write, and the pause between two questions.
+const SETTLE: Duration = Duration::from_secs(15);
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// A key in the cluster.
 pub(super) struct Found {
@@ -53,7 +56,7 @@ impl Store {
         let parameters = PostParams::default();
         match in_time(self.secrets.create(&parameters, &secret)).await {
             Err(Error::Api(status)) if status.code == 404 => {}
-            done => return done.map(|_| false).map_err(|error| self.explain("create", &error)),
+            done => return self.settle("create", key, done).await.map(|()| false),
         }
         let metadata = ObjectMeta { name: Some(self.namespace.clone()), ..ObjectMeta::default() };
         let namespace = Namespace { metadata, ..Namespace::default() };
@@ -66,7 +69,7 @@ impl Store {
             )
         })?;
         let done = in_time(self.secrets.create(&parameters, &secret)).await;
-        done.map(|_| true).map_err(|error| self.explain("create", &error))
+        self.settle("create", key, done).await.map(|()| true)
     }
 
     /// The keys, and the Secrets that should be keys and are none.
@@ -103,12 +106,48 @@ impl Store {
         changed.data = Some(data(&found.key));
         let name = secret_name(&found.key.meta.id);
         let done = in_time(self.secrets.replace(&name, &PostParams::default(), &changed)).await;
-        done.map(drop).map_err(|error| match error {
-            Error::Api(status) if status.code == 409 => {
-                Failure::new("the key was changed by somebody else at the same time; try again")
+        self.settle("update", &found.key, done).await
+    }
+
+    /// Says whether a key was written. Where the answer does not say it, the Secret does: a key that was
+    /// written and is not shown now is one that nobody has.
+    async fn settle(&self, verb: &str, key: &StoredKey, done: Result<Secret, Error>) -> Result<(), Failure> {
+        let Err(error) = done else { return Ok(()) };
+        if is_refused(&error) {
+            return Err(self.explain(verb, &error));
+        }
+        let id = &key.meta.id;
+        match self.has(key).await {
+            Ok(true) => Ok(()),
+            Ok(false) if is_conflict(&error) => {
+                Err(Failure::new("the key was changed by somebody else at the same time; try again"))
             }
-            other => self.explain("update", &other),
-        })
+            Ok(false) => Err(failed!(
+                "{}. The cluster does not have the new key; should it have it later, revoke or rotate {id}: nobody \
+                 knows its text",
+                self.explain(verb, &error)
+            )),
+            Err(unread) => Err(failed!(
+                "{}. Nor is it known whether the cluster has the new key ({unread}): if it has, revoke or rotate {id}, \
+                 nobody knows its text",
+                self.explain(verb, &error)
+            )),
+        }
+    }
+
+    /// Whether the cluster has exactly this key, and not another one of its ID.
+    async fn has(&self, key: &StoredKey) -> Result<bool, Error> {
+        let (name, until) = (secret_name(&key.meta.id), Instant::now() + SETTLE);
+        loop {
+            match in_time(self.secrets.get_opt(&name)).await {
+                Ok(secret) => {
+                    let found = secret.and_then(|secret| read(secret).ok());
+                    return Ok(found.is_some_and(|found| found.key.digest == key.digest));
+                }
+                Err(error) if is_refused(&error) || Instant::now() >= until => return Err(error),
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
     }
 
     /// Deletes a key, if it is the one that was found.
@@ -155,6 +194,16 @@ fn choose(found: Vec<Found>, id: &str) -> Result<Found, Choice> {
         (Some(_), rest) => Err(Choice::Several(rest + 1)),
         (None, _) => Err(Choice::None),
     }
+}
+
+/// Whether the server says that it has not done what was asked. A conflict may be with the same write, which
+/// the client has sent twice.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if (400..500).contains(&status.code)) && !is_conflict(error)
+}
+
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 409)
 }
 
 async fn in_time<T>(request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {

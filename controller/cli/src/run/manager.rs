@@ -6,6 +6,10 @@
 //! Envoy chooses the route before any filter runs, by what the client has sent. With `clear-route-cache` it
 //! chooses again after the filter has changed the path, and then the path of a sandbox's own may read as the
 //! manager's: the header that the filter sets on such requests keeps them away from this route.
+//!
+//! E2B's SDK sends a request again that was answered with 502, 503 or 504, a create too, unless the answer
+//! says `should-retry: false`. The manager says it where a second try could do something twice. Envoy says
+//! it here of answers of its own, where the manager may have had the request.
 
 use std::net::IpAddr;
 
@@ -13,7 +17,7 @@ use sandgate_peering::pem;
 use serde_json::{Value, json};
 
 use super::RunError;
-use super::render::{CLUSTERS, HCM, text};
+use super::render::{CLUSTERS, HCM, add, text};
 use crate::config::{Config, MANAGER_HOST, MANAGER_PATH, Manager, ManagerTls};
 use crate::failure::{Failure, usage};
 
@@ -29,6 +33,10 @@ const VIRTUAL_HOSTS: &str = "/route_config/virtual_hosts";
 const TIMEOUT: &str = "900s";
 /// Connections and requests that may be under way to the manager, unless there are fewer files.
 const MOST: u64 = 4096;
+/// What Envoy notes of a request that ended after it may have been sent: the connection was closed or reset,
+/// the answer was none of HTTP, or a time was over. Without any of these it was not sent: no connection could
+/// be made (UF), nobody was found (UH), or too many were waiting (UO).
+const MAY_BE_SENT: [&str; 8] = ["UC", "UR", "LR", "UPE", "UT", "UMSDR", "SI", "DT"];
 
 /// Looks at the files of the section.
 pub(crate) fn check(config: &Config) -> Result<(), Failure> {
@@ -61,6 +69,7 @@ impl Api<'_> {
             "headers": [{ "name": ROUTED, "present_match": false }],
         }));
         list(config, &format!("{hosts}/0/routes"))?.insert(0, by_path);
+        add(config, HCM, "local_reply_config", replies())?;
         let cluster = self.cluster()?;
         list(config, CLUSTERS)?.push(cluster);
         Ok(())
@@ -132,6 +141,28 @@ fn route(matches: &Value) -> Value {
             FILTER: { "@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true },
         },
     })
+}
+
+/// What is added to answers of Envoy's own, where they are about a request to the manager.
+fn replies() -> Value {
+    let to_manager = json!({
+        "name": "envoy.access_loggers.extension_filters.cel",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+            "expression": format!("xds.cluster_name == '{NAME}'"),
+        },
+    });
+    let filters = json!([
+        { "response_flag_filter": { "flags": MAY_BE_SENT } },
+        { "extension_filter": to_manager },
+    ]);
+    json!({ "mappers": [{
+        "filter": { "and_filter": { "filters": filters } },
+        "headers_to_add": [{
+            "header": { "key": "should-retry", "value": "false" },
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }],
+    }] })
 }
 
 fn socket(tls: &ManagerTls) -> Result<Value, RunError> {

@@ -64,6 +64,13 @@ pub(super) fn is_name(text: &str) -> bool {
     (1..=253).contains(&text.len()) && text.bytes().all(fine)
 }
 
+/// Whether this can be the name of a SandboxSet, or the ID or name of a snapshot. Those of snapshots may have
+/// `/` and `:`, as at E2B.
+pub(super) fn is_template(text: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
+    (1..=253).contains(&text.len()) && text.bytes().all(fine)
+}
+
 /// What of a text from outside is repeated in an answer.
 pub(super) fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()

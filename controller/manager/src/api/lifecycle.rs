@@ -69,6 +69,7 @@ pub trait Lifecycle: Send + Sync + 'static {
         start: Option<Timestamp>,
         end: Option<Timestamp>,
     ) -> Doing<'a, Vec<Metric>>;
+    fn metric_if_known<'a>(&'a self, caller: &'a Caller, id: &'a str) -> BoxFuture<'a, Option<Metric>>;
     fn logs<'a>(&'a self, caller: &'a Caller, id: &'a str) -> Doing<'a, Vec<LogLine>>;
 }
 
@@ -175,6 +176,10 @@ impl Lifecycle for Manager {
         end: Option<Timestamp>,
     ) -> Doing<'a, Vec<Metric>> {
         Box::pin(Self::metrics(self, caller, id, start, end))
+    }
+
+    fn metric_if_known<'a>(&'a self, caller: &'a Caller, id: &'a str) -> BoxFuture<'a, Option<Metric>> {
+        Box::pin(Self::metric_if_known(self, caller, id))
     }
 
     fn logs<'a>(&'a self, caller: &'a Caller, id: &'a str) -> Doing<'a, Vec<LogLine>> {

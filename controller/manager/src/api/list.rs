@@ -21,7 +21,7 @@ const KNOWN: [&str; 8] =
     ["metadata", "state", "template", "order", "startedAfter", "limit", "nextToken", "teamID"];
 /// A page has so many entries at most.
 pub(super) const LONGEST: i64 = 100;
-/// A list without pages has so many entries at most.
+/// A page of the first version's list has so many entries at most.
 const WHOLE: usize = 10_000;
 /// No token is longer.
 const TOKEN: usize = 1024;
@@ -64,11 +64,19 @@ pub(super) async fn sandboxes_v2(
 
 /// List running sandboxes
 ///
-/// All of the caller's own sandboxes that run, without pages. Use `GET /v2/sandboxes`.
+/// The caller's own sandboxes that run, up to 10,000. Where there are more, the header `x-next-token` says
+/// where to go on. Use `GET /v2/sandboxes`.
 #[utoipa::path(
     get, path = "/sandboxes", tag = "sandboxes", operation_id = "listSandboxesV1",
-    params(("metadata" = Option<String>, Query, description = "As in `GET /v2/sandboxes`.")),
-    responses((status = 200, description = "All of them.", body = [ListedSandbox]), Listing),
+    params(
+        ("metadata" = Option<String>, Query, description = "As in `GET /v2/sandboxes`."),
+        ("nextToken" = Option<String>, Query, max_length = 1024, description = "Where to go on."),
+    ),
+    responses(
+        (status = 200, description = "Up to 10,000 of them.", body = [ListedSandbox],
+            headers(("x-next-token" = String, description = "Where to go on. Without it these are all."))),
+        Listing,
+    ),
 )]
 pub(super) async fn sandboxes(
     State(state): State<ApiState>,
@@ -76,12 +84,12 @@ pub(super) async fn sandboxes(
     place: Place,
     query: Query,
 ) -> Result<Response, Failure> {
-    let mut filter = Filter { states: vec![ShownState::Running], limit: WHOLE, ..Filter::default() };
+    let states = vec![ShownState::Running];
+    let mut filter = Filter { states, limit: WHOLE, next: next(&query)?, ..Filter::default() };
     for text in query.all("metadata") {
         decoded(text, &mut filter.metadata)?;
     }
-    let mut page = state.lifecycle.list(&caller, &filter)?;
-    page.next = None;
+    let page = state.lifecycle.list(&caller, &filter)?;
     Ok(answer::page(page, |described| answer::listed(described, &place, &state.settings)))
 }
 

@@ -3,6 +3,11 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
+use axum::extract::State;
+use http::HeaderName;
+use http::header::CONTENT_TYPE;
+use hyper::body::Bytes;
+use serde_json::Value;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityScheme};
 use utoipa::openapi::{
     ContentBuilder, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder, Type,
@@ -10,7 +15,7 @@ use utoipa::openapi::{
 use utoipa::{IntoResponses, Modify, OpenApi as _};
 
 use super::model::{ErrorBody, Health};
-use super::{keys, list, sandboxes, snapshots, templates, usage};
+use super::{ApiSettings, ApiState, keys, list, sandboxes, snapshots, templates, usage};
 
 /// The server is up
 ///
@@ -23,9 +28,40 @@ pub(super) async fn health() -> Json<Health> {
     Json(Health { status: "ok".to_owned() })
 }
 
-/// The OpenAPI document.
+/// The OpenAPI document of a server with the default settings.
 pub fn document() -> OpenApi {
     Document::openapi()
+}
+
+/// The OpenAPI document of a server with these settings: what they bound is bounded by them in it.
+pub(super) fn document_of(settings: &ApiSettings) -> Value {
+    let mut document = serde_json::to_value(document()).unwrap_or_default();
+    let longest = settings.max_timeout.as_secs();
+    let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
+    let fields = schemas.into_iter().flat_map(|schemas| schemas.values_mut()).filter_map(|schema| {
+        let properties = schema.get_mut("properties")?;
+        properties.as_object_mut()
+    });
+    for (field, property) in fields.flatten() {
+        let Some(most) = property["maximum"].as_u64() else { continue };
+        let most = match field.as_str() {
+            "timeout" => longest,
+            // It has a bound of its own as well.
+            "duration" => most.min(longest),
+            _ => continue,
+        };
+        property["maximum"] = most.into();
+        if let Some(usual) = property["default"].as_u64() {
+            property["default"] = usual.min(most).into();
+        }
+    }
+    document
+}
+
+/// The handler of `/openapi.json`.
+pub(super) async fn served(State(state): State<ApiState>) -> ([(HeaderName, &'static str); 1], Bytes) {
+    let made = || document_of(&state.settings).to_string().into();
+    ([(CONTENT_TYPE, "application/json")], state.document.get_or_init(made).clone())
 }
 
 #[derive(utoipa::OpenApi)]

@@ -1,7 +1,5 @@
 //! Sandboxes: made, connected to, described, paused, resumed, deleted.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
@@ -15,9 +13,6 @@ use super::model::{
 use super::openapi::{Reading, Writing};
 use super::{ApiState, answer, validate};
 use crate::Connected;
-
-/// A refresh that names no time, and the longest one, in seconds.
-const REFRESH: (u64, u64) = (60, 3600);
 
 /// The answer to a create.
 type Made = (StatusCode, Json<Sandbox>);
@@ -108,7 +103,7 @@ pub(super) async fn connect(
     SandboxId(id): SandboxId,
     Body(body): Body<ConnectBody>,
 ) -> Result<Made, Failure> {
-    let timeout = validate::timeout("timeout", body.timeout, &state.settings)?.unwrap_or(validate::TIMEOUT);
+    let timeout = validate::timeout(body.timeout, &state.settings)?;
     let (described, was) = state.lifecycle.connect(&caller, &id, Some(timeout)).await?;
     let status = match was {
         Connected::Running => StatusCode::OK,
@@ -163,8 +158,7 @@ pub(super) async fn timeout(
     SandboxId(id): SandboxId,
     Body(body): Body<TimeoutBody>,
 ) -> Result<StatusCode, Failure> {
-    let timeout =
-        validate::timeout("timeout", Some(body.timeout), &state.settings)?.unwrap_or(validate::TIMEOUT);
+    let timeout = validate::timeout(Some(body.timeout), &state.settings)?;
     state.lifecycle.set_timeout(&caller, &id, timeout).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -184,9 +178,8 @@ pub(super) async fn refreshes(
     SandboxId(id): SandboxId,
     Body(body): Body<RefreshBody>,
 ) -> Result<StatusCode, Failure> {
-    let (usual, longest) = REFRESH;
-    let duration = validate::whole("duration", body.duration, 0, longest, " of seconds")?.unwrap_or(usual);
-    state.lifecycle.refresh(&caller, &id, Duration::from_secs(duration)).await?;
+    let duration = validate::refresh(body.duration, &state.settings)?;
+    state.lifecycle.refresh(&caller, &id, duration).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -234,7 +227,7 @@ pub(super) async fn resume(
     SandboxId(id): SandboxId,
     Body(body): Body<ResumeBody>,
 ) -> Result<Made, Failure> {
-    let timeout = validate::timeout("timeout", body.timeout, &state.settings)?.unwrap_or(validate::TIMEOUT);
+    let timeout = validate::timeout(body.timeout, &state.settings)?;
     let resumed = state.lifecycle.resume(&caller, &id, Some(timeout), body.auto_pause).await?;
     Ok((StatusCode::CREATED, Json(answer::sandbox(resumed, &place, &state.settings))))
 }

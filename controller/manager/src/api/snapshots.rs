@@ -92,7 +92,7 @@ pub(super) async fn fork(
     axum::Extension(request): axum::Extension<RequestId>,
     Body(body): Body<ForkBody>,
 ) -> Result<(StatusCode, Json<Vec<ForkResult>>), Failure> {
-    let timeout = validate::timeout("timeout", body.timeout, &state.settings)?.unwrap_or(validate::TIMEOUT);
+    let timeout = validate::timeout(body.timeout, &state.settings)?;
     let count = validate::whole("count", body.count, 1, FORKS, "")?.unwrap_or(1);
     let count = usize::try_from(count).unwrap_or(1);
     let made = state.lifecycle.fork(&caller, &id, Some(timeout), count).await?;

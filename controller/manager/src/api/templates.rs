@@ -6,7 +6,7 @@ use http::StatusCode;
 use ring::digest::{SHA256, digest};
 
 use super::answer::cores;
-use super::extract::{Name, Who, is_name, shown};
+use super::extract::{Name, Who, is_name, is_template, shown};
 use super::failure::Failure;
 use super::model::{Template, TemplateAlias, TemplateBuild, TemplateWithBuilds};
 use super::openapi::{Listing, Reading, Writing};
@@ -90,7 +90,7 @@ pub(super) async fn remove(
     Who(caller): Who,
     Name(id): Name,
 ) -> Result<StatusCode, Failure> {
-    if !is_name(&id) {
+    if !is_template(&id) {
         return Err(Error::new(ErrorKind::NotFound, format!("snapshot {} was not found", shown(&id))).into());
     }
     let deleted = state.lifecycle.delete_snapshot(&caller, &id).await;

@@ -1,6 +1,6 @@
 //! What sandboxes use and log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use super::model::{
     SandboxLog, SandboxLogEntry, SandboxLogs, SandboxLogsV2, SandboxMetric, SandboxesWithMetrics,
 };
 use super::openapi::{Listing, Reading};
-use crate::{ErrorKind, LogLine, Metric};
+use crate::{LogLine, Metric};
 
 /// So many sandboxes may be asked for at once.
 const MOST: usize = 100;
@@ -57,6 +57,8 @@ pub(super) async fn metrics(
 }
 
 /// Say what several sandboxes use
+///
+/// Those that this server knows at the moment. One that another replica has made just now may be missing.
 #[utoipa::path(
     get, path = "/sandboxes/metrics", tag = "usage", operation_id = "getMetricsOfMany",
     params(("sandbox_ids" = String, Query, description = "Their IDs, separated by commas, at most 100.")),
@@ -68,25 +70,18 @@ pub(super) async fn metrics_of_many(
     query: Query,
 ) -> Result<Json<SandboxesWithMetrics>, Failure> {
     let words = query.all("sandbox_ids").flat_map(|value| value.split(','));
-    let ids: Vec<String> = words.filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    let ids: Vec<&str> = words.filter(|id| !id.is_empty()).collect();
     if ids.is_empty() || ids.len() > MOST {
         return Err(Failure::field("sandbox_ids", &format!("expected 1 to {MOST} IDs, separated by commas")));
     }
+    let ids: BTreeSet<String> = ids.into_iter().filter(|id| is_name(id)).map(str::to_owned).collect();
     let (state, caller) = (&state, &caller);
-    let asked = stream::iter(ids.into_iter().filter(|id| is_name(id))).map(|id| async move {
-        let found = state.lifecycle.metrics(caller, &id, None, None).await;
-        (id, found)
+    let asked = stream::iter(ids).map(|id| async move {
+        let found = state.lifecycle.metric_if_known(caller, &id).await;
+        found.map(|found| (id, metric(found)))
     });
-    let mut sandboxes = BTreeMap::new();
-    let mut answers = std::pin::pin!(asked.buffered(AT_A_TIME));
-    while let Some((id, found)) = answers.next().await {
-        match found {
-            Ok(mut all) => sandboxes.extend(all.pop().map(|last| (id, metric(last)))),
-            Err(error) if error.kind == ErrorKind::NotFound => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(Json(SandboxesWithMetrics { sandboxes }))
+    let found: Vec<_> = asked.buffered(AT_A_TIME).collect().await;
+    Ok(Json(SandboxesWithMetrics { sandboxes: found.into_iter().flatten().collect() }))
 }
 
 /// Show what a sandbox has logged

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::HeaderMap;
 
 use super::ApiSettings;
-use super::extract::{header, is_name};
+use super::extract::{header, is_template};
 use super::failure::Failure;
 use super::model::{NewSandboxBody, SnapshotBody, Whole};
 use crate::{FOREVER, NewSandbox, NewSnapshot};
@@ -21,7 +21,9 @@ use duration::go_duration;
 pub(super) use network::{network, network_update};
 
 /// The timeout of a sandbox whose maker names none, as E2B has it.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
+/// A refresh that names no time, and the longest one.
+const REFRESH: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// So many entries the metadata may have, and so many bytes: an object's annotations are limited to 256 KiB.
 const METADATA: (usize, usize) = (64, 64 << 10);
 /// So many environment variables there may be, and so many bytes: they are kept in an annotation.
@@ -33,9 +35,9 @@ pub(super) fn new_sandbox(
     headers: &HeaderMap,
     settings: &ApiSettings,
 ) -> Result<NewSandbox, Failure> {
-    if !is_name(&body.template_id) {
+    if !is_template(&body.template_id) {
         let expected =
-            "expected the name of a SandboxSet or the ID of a snapshot: 1 to 253 of A-Z a-z 0-9 . _ -";
+            "expected the name of a SandboxSet or the ID of a snapshot: 1 to 253 of A-Z a-z 0-9 . _ - / :";
         return Err(Failure::field("templateID", expected));
     }
     refused(&body)?;
@@ -48,7 +50,7 @@ pub(super) fn new_sandbox(
     let metadata = body.metadata.unwrap_or_default();
     sized("metadata", &metadata, METADATA)?;
     let told = extensions::take(metadata)?;
-    let timeout = timeout("timeout", body.timeout, settings)?.unwrap_or(TIMEOUT.min(settings.max_timeout));
+    let timeout = timeout(body.timeout, settings)?;
     Ok(NewSandbox {
         template: body.template_id,
         timeout: (!told.never_timeout).then_some(timeout),
@@ -75,14 +77,18 @@ fn refused(body: &NewSandboxBody) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A timeout in whole seconds.
-pub(super) fn timeout(
-    field: &str,
-    stated: Option<Whole>,
-    settings: &ApiSettings,
-) -> Result<Option<Duration>, Failure> {
-    whole(field, stated, 1, settings.max_timeout.as_secs(), " of seconds")
-        .map(|seconds| seconds.map(Duration::from_secs))
+/// The timeout of a sandbox, in whole seconds. The default is no longer than the longest.
+pub(super) fn timeout(stated: Option<Whole>, settings: &ApiSettings) -> Result<Duration, Failure> {
+    let longest = settings.max_timeout;
+    let stated = whole("timeout", stated, 1, longest.as_secs(), " of seconds")?;
+    Ok(stated.map_or(TIMEOUT.min(longest), Duration::from_secs))
+}
+
+/// How long a refresh lets a sandbox live at least.
+pub(super) fn refresh(stated: Option<Whole>, settings: &ApiSettings) -> Result<Duration, Failure> {
+    let (usual, longest) = (REFRESH.0, REFRESH.1.min(settings.max_timeout));
+    let stated = whole("duration", stated, 0, longest.as_secs(), " of seconds")?;
+    Ok(stated.map_or(usual.min(longest), Duration::from_secs))
 }
 
 /// A whole number within these bounds.
@@ -158,7 +164,7 @@ fn kept(field: &str, text: &str) -> Result<Duration, Failure> {
 /// A snapshot that is asked for: the body is E2B's, the headers are OpenKruise's.
 pub(super) fn new_snapshot(body: SnapshotBody, headers: &HeaderMap) -> Result<NewSnapshot, Failure> {
     if let Some(name) = &body.name
-        && !is_snapshot_name(name)
+        && !is_template(name)
     {
         let expected = "expected 1 to 253 of A-Z a-z 0-9 . _ - / :";
         return Err(Failure::field("name", expected));
@@ -185,11 +191,6 @@ pub(super) fn new_snapshot(body: SnapshotBody, headers: &HeaderMap) -> Result<Ne
         contents,
         wait: seconds,
     })
-}
-
-fn is_snapshot_name(name: &str) -> bool {
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
-    (1..=253).contains(&name.len()) && name.bytes().all(fine)
 }
 
 fn contents(headers: &HeaderMap) -> Result<Vec<String>, Failure> {

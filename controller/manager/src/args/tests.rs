@@ -74,7 +74,8 @@ fn openkruises_secret_is_in_the_system_namespace_and_may_have_another_name() {
 #[test]
 fn options_reach_the_settings() {
     let args = parse(
-        "--push-wait 7 --max-timeout 60 --claim-timeout 5 --snapshots=false --rate 1 --burst 2 --domain d -n x",
+        "--push-wait 7 --max-timeout 60 --claim-timeout 5 --snapshots=false --rate 1 --burst 2 --domain d -n x \
+         --no-internet-namespaces a,b",
     );
     let args = args.unwrap();
     let settings = args.settings();
@@ -83,8 +84,14 @@ fn options_reach_the_settings() {
         (settings.max_timeout, args.api().max_timeout),
         (Duration::from_secs(60), Duration::from_secs(60))
     );
+    assert_eq!(
+        settings.min_resume_timeout,
+        Duration::from_secs(60),
+        "a resume gives no more than the longest"
+    );
     assert_eq!((settings.claim_timeout, settings.snapshots.executor), (Duration::from_secs(5), false));
     assert_eq!(settings.namespace.as_deref(), Some("x"));
+    assert_eq!(settings.no_internet, NoInternet::enforced_in(&["a".to_owned(), "b".to_owned()]));
     assert_eq!(
         (args.api().rate, args.api().domain),
         (Rate { per_second: 1, burst: 2 }, Some("d".to_owned()))

@@ -9,12 +9,18 @@
 //! 4. A create that fails turns the marker to `failed` before it deletes its sandbox. If somebody else has
 //!    turned it to `done` with that sandbox, the sandbox stays.
 //!
-//! A retry that finds an `open` marker waits a while for its end. Then its creator is taken for dead: the
-//! retry looks for a sandbox with the marker's label and lock, and goes on with it at step 3; if there is
-//! none, it puts a lock of its own into the marker and goes on at step 2. Should the creator live, it loses
-//! the write of step 3. What it leaves if it dies has a lock that no marker has: the [sweep](super::sweep)
+//! A create renews its marker from time to time, so that a slow one is not taken for dead. A retry that finds
+//! an `open` marker waits for its end. A marker that the retry has seen unchanged for a lease, by its own
+//! clock, is of a creator that has died: the retry looks for a sandbox with the marker's UID and lock, and
+//! goes on with it at step 3; if there is none, it puts a lock of its own into the marker and goes on at step
+//! 2. Should the creator live, it learns so when it renews the marker, and claims nothing; or it loses the
+//! write of step 3. What it leaves if it dies has a lock that no marker has: the [sweep](super::sweep)
 //! deletes it.
+//!
+//! The sandboxes of a marker have its UID. After a day the marker goes, and the key may be used again: what
+//! has the UID of a marker that is gone is its owner's, whatever becomes of the next marker of this name.
 
+mod lease;
 mod marker;
 #[cfg(test)]
 mod tests;
@@ -30,6 +36,7 @@ use sandgate_objects::openkruise::resources::SandboxFacts;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use lease::Watched;
 pub(super) use marker::{Marker, Reference, State, closed, key};
 use marker::{name_of, request_hash};
 
@@ -38,7 +45,7 @@ use super::steps::{Ended, Failed, How, One, is_given, unavailable};
 use super::undo::{Left, What};
 use super::write::Order;
 use super::{Prepare, Shared};
-use crate::names::LABEL_CREATE;
+use crate::names::LABEL_CREATE_UID;
 use crate::{Caller, Error, ErrorKind, NewSandbox};
 
 /// One create at a time for each key in this process: the second waits for the first.
@@ -80,13 +87,12 @@ impl<P: Prepare> Shared<P> {
         let turn = self.turns.of(&name);
         let _turn = turn.lock().await;
         let request = request_hash(&wanted);
-        let (source, mut order) = match self.order(caller, wanted).await {
+        let (source, order) = match self.order(caller, wanted).await {
             Ok(order) => order,
             Err(error) => return (Err(error), None),
         };
-        order.marker = Some(name.clone());
         let until = Instant::now() + self.settings.claim_timeout + self.settings.ready_timeout;
-        match self.begin(&order, &request, until).await {
+        match self.begin(&name, &order, &request, until).await {
             Ok(Begun::Done(reference)) => (self.again(&reference).await, None),
             Ok(Begun::Claim(marker)) => self.go_on(&source, order, marker, None, until).await,
             Ok(Begun::Adopt(marker, seen)) => self.go_on(&source, order, marker, Some(seen), until).await,
@@ -95,10 +101,12 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// Makes the marker, or finds out what the one that is there means.
-    async fn begin(&self, order: &Order, request: &str, until: Instant) -> Result<Begun, Error> {
-        let name = order.marker.as_deref().unwrap_or_default();
+    async fn begin(&self, name: &str, order: &Order, request: &str, until: Instant) -> Result<Begun, Error> {
         let key = key(&self.settings.system_namespace, name);
-        let mut tries = 0;
+        let (mut tries, mut watched) = (0, Watched::default());
+        // Without an answer it does not go on for as long as it may wait for another create.
+        let patience = || until.min(Instant::now() + self.settings.settle);
+        let mut silent_until = patience();
         loop {
             let now = self.cache.clock().now();
             let object = marker::new(&key, &order.caller.owner, request, &order.lock, now);
@@ -109,19 +117,20 @@ impl<P: Prepare> Shared<P> {
                     let message = format!("the system namespace cannot be written to: {why}");
                     return Err(Error::new(ErrorKind::Internal, message));
                 }
-                Err(WriteError::AlreadyExists(_) | WriteError::Conflict(_)) => {}
-                Err(error) if Instant::now() >= until => return Err(unavailable(error)),
+                Err(WriteError::AlreadyExists(_) | WriteError::Conflict(_)) => silent_until = patience(),
+                Err(error) if Instant::now() >= silent_until => return Err(unavailable(error)),
                 Err(_) => self.pause(&mut tries).await,
             }
             match self.writes.read::<ConfigMapFacts>(&key).await {
                 Ok(None) => continue,
                 Ok(Some(seen)) => {
                     let marker = Marker::read(seen)?;
-                    if let Some(begun) = self.found(marker, order, request).await? {
+                    if let Some(begun) = self.found(marker, order, request, &mut watched).await? {
                         return Ok(begun);
                     }
+                    silent_until = patience();
                 }
-                Err(error) if Instant::now() >= until => return Err(unavailable(error)),
+                Err(error) if Instant::now() >= silent_until => return Err(unavailable(error)),
                 Err(_) => self.pause(&mut tries).await,
             }
             if Instant::now() >= until {
@@ -131,7 +140,13 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// What a marker that is there means. None if it has to be looked at again.
-    async fn found(&self, marker: Marker, order: &Order, request: &str) -> Result<Option<Begun>, Error> {
+    async fn found(
+        &self,
+        marker: Marker,
+        order: &Order,
+        request: &str,
+        watched: &mut Watched,
+    ) -> Result<Option<Begun>, Error> {
         if marker.request != request {
             let message = "Idempotency-Key: it was used for another request";
             return Err(Error::new(ErrorKind::Conflict, message));
@@ -144,8 +159,7 @@ impl<P: Prepare> Shared<P> {
             State::Done(reference) => return Ok(Some(Begun::Done(reference.clone()))),
             State::Failed => {}
             State::Open => {
-                let age = self.cache.clock().now().duration_since(marker.at);
-                let left = self.settings.lease.saturating_sub(age.try_into().unwrap_or_default());
+                let left = self.settings.lease.saturating_sub(watched.unchanged_for(&marker));
                 if !left.is_zero() {
                     self.changed(&marker, left).await;
                     return Ok(None);
@@ -158,8 +172,11 @@ impl<P: Prepare> Shared<P> {
         let patch = marker::taken_over(&order.lock, self.cache.clock().now());
         match self.writes.patch(&marker.seen, patch).await {
             Ok(seen) => {
-                // Whoever has that lock loses, so nothing lasts that it stands for.
-                self.prepare.release(&order.caller, &marker.lock).await;
+                // Whoever has that lock has died, and nothing lasts that it stands for. A create that has
+                // failed releases it itself when its sandbox is gone: until then that counts.
+                if marker.state == State::Open {
+                    self.prepare.release(&order.caller, &marker.lock).await;
+                }
                 Ok(Some(Begun::Claim(Marker::read(seen)?)))
             }
             // The next look says whose it is.
@@ -170,8 +187,8 @@ impl<P: Prepare> Shared<P> {
 
     /// The living sandbox that was claimed for this marker.
     async fn claimed_for(&self, caller: &Caller, marker: &Marker) -> Result<Option<One>, Error> {
-        let selector = format!("{LABEL_CREATE}={}", marker.name());
-        let found = self.writes.list::<SandboxFacts>(caller.namespace.as_deref(), &selector, 16).await;
+        let selector = format!("{LABEL_CREATE_UID}={}", marker.seen.uid);
+        let found = self.writes.list::<SandboxFacts>(self.namespace_of(caller), &selector, 16).await;
         let fits = |seen: &One| {
             let is_kept = seen.is_deleting || seen.labels.has(LABEL_RESERVED_FAILED);
             is_given(seen, &marker.lock) && !is_kept
@@ -193,23 +210,26 @@ impl<P: Prepare> Shared<P> {
         &self,
         source: &Source,
         mut order: Order,
-        marker: Marker,
+        mut marker: Marker,
         adopted: Option<One>,
         until: Instant,
     ) -> Ended {
         order.lock.clone_from(&marker.lock);
-        let never = CancellationToken::new();
-        let attempt = match adopted {
-            None => self.attempt(source, &order, &never).await,
-            // It may have been claimed a moment ago, so it may not be ready after a change in place.
-            Some(seen) => match self.finish(&order, &seen, true, &never).await {
-                Ok(seen) => Ok((seen, How::Again)),
-                Err(error) => Err(Failed { error, left: What::Sandbox(seen) }),
-            },
+        order.marker = Some(marker.mark());
+        let lost = CancellationToken::new();
+        let attempt = async {
+            match adopted {
+                None => self.attempt(source, &order, &lost).await,
+                // It may have been claimed a moment ago, so it may not be ready after a change in place.
+                Some(seen) => match self.finish(&order, &seen, true, &lost).await {
+                    Ok(seen) => Ok((seen, How::Again)),
+                    Err(error) => Err(Failed { error, left: What::Sandbox(seen) }),
+                },
+            }
         };
-        match attempt {
+        match self.while_renewed(&mut marker, &lost, attempt).await {
             Ok((seen, how)) => self.succeed(&order, marker, seen, how, until).await,
-            Err(failed) => self.fail(&order, marker, failed, until).await,
+            Err(failed) => self.fail(&order, marker, failed, lost.is_cancelled(), until).await,
         }
     }
 
@@ -228,13 +248,20 @@ impl<P: Prepare> Shared<P> {
         (self.winner(lost, until).await, Some(left))
     }
 
-    async fn fail(&self, order: &Order, marker: Marker, failed: Failed, until: Instant) -> Ended {
+    async fn fail(
+        &self,
+        order: &Order,
+        marker: Marker,
+        failed: Failed,
+        is_lost: bool,
+        until: Instant,
+    ) -> Ended {
         let Failed { error, left } = failed;
         let uid = match &left {
             What::Sandbox(seen) | What::Unsettled(seen, _) => Some(Arc::clone(&seen.uid)),
             What::Nothing | What::Made(_) => None,
         };
-        let undo = Some(Left::of(order, left, false));
+        let undo = Some(Left::of(order, left, is_lost));
         match self.close(&marker, &State::Failed).await {
             Ok(Closed::Ours | Closed::Gone) => (Err(error), undo),
             Ok(Closed::Others(other)) => match &other.state {

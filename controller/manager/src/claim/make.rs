@@ -22,8 +22,8 @@ use sandgate_objects::openkruise::resources::{
 };
 use serde_json::{Map, Value, json};
 
-use super::write::{Order, changed_in_place, is_in_place, on_ingress, pod_labels, stamp};
-use crate::{Error, ErrorKind};
+use super::write::{Order, changed_in_place, is_in_place, marks, on_ingress, pod_labels, stamp, unreadable};
+use crate::{Error, ErrorKind, Extensions};
 
 /// A pod's name is also the value of a label.
 const MAX_NAME: usize = 63;
@@ -58,9 +58,18 @@ impl Source {
         }
     }
 
-    /// The pod template of what is made.
-    pub(super) fn template(&self) -> Option<&PodTemplate> {
-        self.contents().template.as_ref()
+    /// The pod template of what is made, with what the create changes in it.
+    ///
+    /// # Errors
+    /// The template cannot be read, or has no container that could be changed.
+    pub(super) fn template(&self, extensions: &Extensions) -> Result<Option<PodTemplate>, Error> {
+        let Some(template) = &self.contents().template else { return Ok(None) };
+        if !is_in_place(extensions) {
+            return Ok(Some(template.clone()));
+        }
+        let mut template = template.parse().map_err(|error| unreadable(&error.to_string()))?;
+        template["spec"]["containers"] = changed_in_place(&template, extensions)?;
+        Ok(Some(PodTemplate::new(&template)))
     }
 
     fn contents(&self) -> &SandboxTemplateSpec {
@@ -146,6 +155,7 @@ pub(super) fn sandbox(source: &Source, key: &Key, order: &Order, ends: Timestamp
     let mut labels = inherited(&template["metadata"]["labels"]);
     let mut annotations = inherited(&template["metadata"]["annotations"]);
     labels.insert(LABEL_SANDBOX_CLAIMED.to_owned(), "false".into());
+    labels.extend(marks(order));
     annotations.insert(ANNOTATION_LOCK.to_owned(), order.lock.as_str().into());
     match source {
         Source::Set { set, .. } => {
@@ -178,8 +188,7 @@ pub(super) fn sandbox(source: &Source, key: &Key, order: &Order, ends: Timestamp
     if is_in_place(&order.wanted.extensions) {
         template["spec"]["containers"] = changed_in_place(&template, &order.wanted.extensions)?;
     }
-    let unreadable = |error: serde_json::Error| Error::new(ErrorKind::Internal, error.to_string());
-    let mut spec = serde_json::to_value(contents).map_err(unreadable)?;
+    let mut spec = serde_json::to_value(contents).map_err(|error| unreadable(&error.to_string()))?;
     spec["template"] = template;
     spec["shutdownTime"] = stamp(ends).into();
     if order.wanted.auto_resume {
@@ -215,6 +224,12 @@ fn name_of(text: &str) -> String {
     let name: String = text.to_ascii_lowercase().chars().map(|c| if fits(c) { c } else { '-' }).collect();
     let name = name.trim_matches('-');
     if name.is_empty() { "clone".to_owned() } else { name.to_owned() }
+}
+
+/// Whether the text may be the name of an object, and so a part of a path. The ID of a snapshot may be none.
+pub(super) fn is_object_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    text.bytes().all(inner) && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
 /// Whether the text may be the value of a label.

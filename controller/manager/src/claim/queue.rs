@@ -15,16 +15,21 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sandgate_cache::{Key, Seen};
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_routes::Version;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// How many versions that were changed by others are kept before those that the cache knows by now are
 /// dropped.
 const STALE: usize = 64;
+/// How long a version is not tried again that others have changed. If the cache shows no newer one by then,
+/// the conflict may have been about something else.
+const STALE_FOR: Duration = Duration::from_secs(5);
 
 /// The lines of all pools. Clones share them.
 #[derive(Clone, Default)]
@@ -37,8 +42,8 @@ struct Lines {
     waiting: BTreeMap<Key, BTreeMap<u64, Arc<Notify>>>,
     /// What this process is about to write.
     picked: BTreeSet<Key>,
-    /// Versions that others have changed though the cache still shows them.
-    stale: BTreeMap<Key, Version>,
+    /// Versions that others have changed though the cache still shows them, and until when they count.
+    stale: BTreeMap<Key, (Version, Instant)>,
 }
 
 impl Lines {
@@ -67,9 +72,15 @@ impl Queue {
     pub(super) fn is_stale(&self, seen: &Seen<SandboxFacts>, current: impl Fn(&Key) -> Option<Version>) {
         let mut lines = self.0.lock();
         if lines.stale.len() >= STALE {
-            lines.stale.retain(|key, version| current(key).is_some_and(|shown| shown <= *version));
+            lines.stale.retain(|key, (version, _)| current(key).is_some_and(|shown| shown <= *version));
         }
-        lines.stale.insert(seen.key.clone(), seen.version.clone());
+        lines.stale.insert(seen.key.clone(), (seen.version.clone(), Instant::now() + STALE_FOR));
+    }
+
+    /// When one of the versions that others have changed may be tried again; none if there is none.
+    pub(super) fn tried_again(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.0.lock().stale.values().map(|(_, until)| *until).filter(|until| *until > now).min()
     }
 }
 
@@ -105,8 +116,9 @@ impl Ticket {
         // Each of those that came before is left one.
         let mut others = before;
         let found = look(&mut |seen| {
-            let is_newer = |version: &Version| seen.version > *version;
-            if lines.picked.contains(&seen.key) || !lines.stale.get(&seen.key).is_none_or(is_newer) {
+            let may_be_tried =
+                |(version, until): &(Version, Instant)| seen.version > *version || Instant::now() >= *until;
+            if lines.picked.contains(&seen.key) || !lines.stale.get(&seen.key).is_none_or(may_be_tried) {
                 return false;
             }
             let is_others = others > 0;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandgate_cache::predicates::is_claimed;
+use sandgate_cache::predicates::{has_ended, is_claimed};
 use sandgate_cache::{Kept, Key, Seen, WaitError, WriteError};
-use sandgate_objects::openkruise::names::{ANNOTATION_LOCK, ANNOTATION_OWNER, LABEL_CHECKPOINT_ID};
+use sandgate_objects::openkruise::names::{
+    ANNOTATION_LOCK, ANNOTATION_OWNER, LABEL_CHECKPOINT_ID, LABEL_RESERVED_FAILED,
+};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +20,7 @@ use super::queue::Turn;
 use super::undo::{Left, What};
 use super::write::{self, Order, is_in_place};
 use super::{Prepare, Shared};
+use crate::names::LABEL_CREATE_UID;
 use crate::timeouts::after;
 use crate::{Caller, Error, ErrorKind, NewSandbox};
 
@@ -28,6 +31,9 @@ pub(super) type One = Arc<Seen<SandboxFacts>>;
 const GRACE: Duration = Duration::from_secs(120);
 /// How long a caller that gets an error waits for what is taken back.
 const UNDO_FIRST: Duration = Duration::from_secs(1);
+/// A create that was admitted longer ago is admitted again before it claims: its entry in the quota may be
+/// gone by then, because it was old, or because a retry took the create for dead.
+const ADMITTED: Duration = Duration::from_secs(1);
 
 /// Why a create ended without a sandbox, and what it has left.
 pub(super) struct Failed {
@@ -65,6 +71,17 @@ impl How {
     }
 }
 
+/// A create that was admitted.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    source: &'a Source,
+    order: &'a Order,
+    /// Nobody wants its sandbox any more.
+    gone: &'a CancellationToken,
+    /// When.
+    admitted: Instant,
+}
+
 /// What becomes of a create: the answer, and what has to be taken back.
 pub(super) type Ended = (Result<(One, How), Error>, Option<Left>);
 
@@ -96,8 +113,8 @@ impl<P: Prepare> Shared<P> {
         }
         if let Some(seen) = given.filter(|_| !is_delivered && key.is_none()) {
             let lock = lock_of(&seen).to_owned();
-            self.undo(Some(Left { caller, lock, reserve: crate::Reserve::Never, what: What::Sandbox(seen) }))
-                .await;
+            let (what, reserve) = (What::Sandbox(seen), crate::Reserve::Never);
+            self.undo(Some(Left { caller, lock, reserve, is_shared: false, what })).await;
         }
     }
 
@@ -123,6 +140,7 @@ impl<P: Prepare> Shared<P> {
         mut wanted: NewSandbox,
     ) -> Result<(Source, Order), Error> {
         let source = self.source(caller, &wanted.template).await?;
+        self.settings.no_internet.check(source.namespace(), wanted.allow_internet_access)?;
         let is_clone = matches!(source, Source::Snapshot { .. });
         let extensions = &wanted.extensions;
         if is_clone && is_in_place(extensions) {
@@ -149,9 +167,14 @@ impl<P: Prepare> Shared<P> {
         Ok((source, Order { caller: caller.clone(), wanted, lock, token, marker: None }))
     }
 
+    /// The namespace that the caller can see; none is all.
+    pub(super) fn namespace_of<'a>(&'a self, caller: &'a Caller) -> Option<&'a str> {
+        caller.namespace.as_deref().or(self.settings.namespace.as_deref())
+    }
+
     /// The set of this name, or else the snapshot of this ID. What the cache does not show yet is asked for.
     async fn source(&self, caller: &Caller, name: &str) -> Result<Source, Error> {
-        let namespace = caller.namespace.as_deref();
+        let namespace = self.namespace_of(caller);
         if let Some(set) = self.cache.set(namespace, name) {
             return self.set_source(set).await;
         }
@@ -159,6 +182,7 @@ impl<P: Prepare> Shared<P> {
             return self.snapshot_source(caller, checkpoint, name).await;
         }
         if let Some(namespace) = namespace
+            && make::is_object_name(name)
             && let Some(set) = self.read::<SandboxSet>(&Key::new(namespace, name)).await?
         {
             return self.set_source(set).await;
@@ -222,13 +246,12 @@ impl<P: Prepare> Shared<P> {
         order: &Order,
         gone: &CancellationToken,
     ) -> Result<(One, How), Failed> {
-        self.prepare.admit(&order.caller, &order.lock, source.template()).await.map_err(|error| {
-            // The entry may have been written though nobody said so.
-            Failed { error, left: What::Nothing }
-        })?;
+        let admitted = Instant::now();
+        self.admit(source, order).await?;
+        let work = Work { source, order, gone, admitted };
         let (seen, how) = match source {
-            Source::Set { set, .. } => self.claim(set, source, order, gone).await?,
-            Source::Snapshot { .. } => (self.make(source, order, gone).await?, How::Clone),
+            Source::Set { set, .. } => self.claim(set, work).await?,
+            Source::Snapshot { .. } => (self.make(work).await?, How::Clone),
         };
         let is_changed = how == How::Pool && is_in_place(&order.wanted.extensions);
         match self.finish(order, &seen, is_changed, gone).await {
@@ -237,14 +260,15 @@ impl<P: Prepare> Shared<P> {
         }
     }
 
+    /// Admits the create. Also if that fails, the entry may have been written.
+    async fn admit(&self, source: &Source, order: &Order) -> Result<(), Error> {
+        let template = source.template(&order.wanted.extensions)?;
+        self.prepare.admit(&order.caller, &order.lock, template.as_ref()).await
+    }
+
     /// Takes a sandbox of the pool, or makes one.
-    async fn claim(
-        &self,
-        set: &Arc<Seen<SandboxSet>>,
-        source: &Source,
-        order: &Order,
-        gone: &CancellationToken,
-    ) -> Result<(One, How), Failed> {
+    async fn claim(&self, set: &Arc<Seen<SandboxSet>>, work: Work<'_>) -> Result<(One, How), Failed> {
+        let Work { order, gone, .. } = work;
         let extensions = &order.wanted.extensions;
         let patience = extensions.claim_timeout.unwrap_or(self.settings.claim_timeout);
         let until = Instant::now() + patience;
@@ -257,22 +281,25 @@ impl<P: Prepare> Shared<P> {
             match ticket.look(|may_take| self.look(set, may_take)) {
                 Turn::Take(pick) => {
                     ticket.leave();
-                    match self.give(&pick.seen, order).await? {
+                    match self.give(&pick.seen, work).await? {
                         Some(seen) => return Ok((seen, How::Pool)),
                         None => self.missed(&pick.seen),
                     }
                     continue;
                 }
                 _ if !extensions.only_from_stock => {
-                    return Ok((self.make(source, order, gone).await?, How::Made));
+                    return Ok((self.make(work).await?, How::Made));
                 }
-                Turn::First => tokio::select! {
-                    biased;
-                    () = gone.cancelled() => return Err(cancelled().into()),
-                    () = ticket.rung() => continue,
-                    () = pool.changed() => continue,
-                    () = tokio::time::sleep_until(until) => {}
-                },
+                Turn::First => {
+                    let again = self.queue.tried_again().filter(|again| *again < until);
+                    tokio::select! {
+                        biased;
+                        () = gone.cancelled() => return Err(cancelled().into()),
+                        () = ticket.rung() => continue,
+                        () = pool.changed() => continue,
+                        () = tokio::time::sleep_until(again.unwrap_or(until)) => if again.is_some() { continue },
+                    }
+                }
                 Turn::Behind => tokio::select! {
                     biased;
                     () = gone.cancelled() => return Err(cancelled().into()),
@@ -308,7 +335,14 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// Gives the sandbox to the caller by one conditional write. None if another was faster.
-    async fn give(&self, seen: &One, order: &Order) -> Result<Option<One>, Failed> {
+    async fn give(&self, seen: &One, work: Work<'_>) -> Result<Option<One>, Failed> {
+        let Work { source, order, gone, admitted } = work;
+        if admitted.elapsed() >= ADMITTED {
+            self.admit(source, order).await?;
+        }
+        if gone.is_cancelled() {
+            return Err(cancelled().into());
+        }
         // A new ID for each try: one without an answer may have given the last ID to a sandbox that is gone.
         let patch = write::patch(seen, order, &self.secrets.id()?, self.cache.clock().now())?;
         let until = Instant::now() + self.settings.settle;
@@ -366,14 +400,19 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// Makes a sandbox, waits until it is ready, and gives it to the caller.
-    async fn make(&self, source: &Source, order: &Order, gone: &CancellationToken) -> Result<One, Failed> {
+    async fn make(&self, work: Work<'_>) -> Result<One, Failed> {
+        let Work { order, gone, .. } = work;
         let ready = order.wanted.extensions.wait_ready_timeout.unwrap_or(self.settings.ready_timeout);
-        let made = self.created(source, order, ready).await?;
+        let made = self.created(work, ready).await?;
         let failed = |error: Error, made: &One| Failed { error, left: What::Sandbox(Arc::clone(made)) };
         let mut shown = self.ready(&made, ready, gone).await.map_err(|error| failed(error, &made))?;
         let until = Instant::now() + self.settings.settle;
         loop {
-            match self.give(&shown, order).await {
+            if lock_of(&shown) != order.lock {
+                let error = Error::new(ErrorKind::Conflict, "another create has taken the sandbox over");
+                return Err(error.into());
+            }
+            match self.give(&shown, work).await {
                 Ok(Some(given)) => return Ok(given),
                 // Its controller has written meanwhile.
                 Ok(None) if Instant::now() < until => {}
@@ -386,6 +425,9 @@ impl<P: Prepare> Shared<P> {
             }
             let read = self.read::<SandboxFacts>(&made.key).await.map_err(|error| failed(error, &made))?;
             match read.filter(|read| read.uid == made.uid && !read.is_deleting) {
+                Some(read) if has_ended(&read, self.cache.clock().now()) => {
+                    return Err(failed(ended(), &made));
+                }
                 Some(read) => shown = read,
                 None => return Err(ended().into()),
             }
@@ -393,7 +435,11 @@ impl<P: Prepare> Shared<P> {
     }
 
     /// Creates the object. The name is chosen before, so that a create without an answer can be repeated.
-    async fn created(&self, source: &Source, order: &Order, ready: Duration) -> Result<One, Failed> {
+    ///
+    /// The caller's own name may be taken by what an earlier create with the same marker has made. It is
+    /// taken over if nobody has it yet, by writing the lock into it; otherwise it is about to be deleted.
+    async fn created(&self, work: Work<'_>, ready: Duration) -> Result<One, Failed> {
+        let Work { source, order, gone, .. } = work;
         let until = Instant::now() + self.settings.settle;
         let asked = order.wanted.extensions.name.as_deref();
         let mut key = source.name(asked, &self.secrets.suffix()?);
@@ -414,10 +460,19 @@ impl<P: Prepare> Shared<P> {
                     return Ok(shown);
                 }
                 if asked.is_some() {
-                    let taken = format!("a sandbox with the name {} exists", key.name);
-                    return Err(Error::new(ErrorKind::Conflict, taken).into());
-                }
-                if is_taken {
+                    if !is_for(&shown, order) {
+                        let taken = format!("a sandbox with the name {} exists", key.name);
+                        return Err(Error::new(ErrorKind::Conflict, taken).into());
+                    }
+                    if gone.is_cancelled() {
+                        return Err(Failed { error: cancelled(), left: What::Made(key) });
+                    }
+                    let is_free = !is_claimed(&shown) && !shown.is_deleting;
+                    let lock = json!({ "metadata": { "annotations": { ANNOTATION_LOCK: order.lock } } });
+                    if is_free && let Ok(taken_over) = self.writes.patch(&shown, lock).await {
+                        return Ok(taken_over);
+                    }
+                } else if is_taken {
                     key = source.name(asked, &self.secrets.suffix()?);
                     continue;
                 }
@@ -503,6 +558,13 @@ pub(super) fn lock_of(sandbox: &SandboxFacts) -> &str {
 /// Whether the claim with this lock has the sandbox.
 pub(super) fn is_given(sandbox: &SandboxFacts, lock: &str) -> bool {
     lock_of(sandbox) == lock && is_claimed(sandbox)
+}
+
+/// Whether the sandbox was made for the same marker, and nobody keeps it.
+fn is_for(sandbox: &SandboxFacts, order: &Order) -> bool {
+    let is_kept = sandbox.labels.has(LABEL_RESERVED_FAILED);
+    let of = sandbox.label(LABEL_CREATE_UID);
+    !is_kept && order.marker.as_ref().is_some_and(|marker| *marker.uid == *of)
 }
 
 fn id_of(checkpoint: &Checkpoint) -> Option<&str> {

@@ -2,6 +2,8 @@
 //!
 //! - A sandbox that was claimed for a marker which has another sandbox, or the lock of another create, is
 //!   nobody's: its create died, and the key was taken over. It is deleted once it is older than any create.
+//!   It has to be the very marker: a sandbox that was given out outlives its marker, and the key may be used
+//!   again.
 //! - A marker that stays open for long is turned to failed: then the rule above is about its sandbox.
 //! - A marker is deleted when its key need not be known any more.
 
@@ -20,7 +22,7 @@ use super::idempotency::{self, Marker, State};
 use super::steps::{lock_of, unavailable};
 use super::{Prepare, Shared};
 use crate::Error;
-use crate::names::{KIND_CREATE, LABEL_CREATE, LABEL_KIND};
+use crate::names::{KIND_CREATE, LABEL_CREATE, LABEL_CREATE_UID, LABEL_KIND};
 
 /// How many objects one answer of the API server has.
 const PAGE: u32 = 500;
@@ -94,8 +96,11 @@ impl<P: Prepare> Shared<P> {
     }
 }
 
-/// Whether the marker is for another sandbox than this one.
+/// Whether the sandbox was claimed for this marker, and the marker is for another one now.
 fn is_anothers(marker: &Marker, seen: &Seen<SandboxFacts>) -> bool {
+    if *marker.seen.uid != *seen.label(LABEL_CREATE_UID) {
+        return false;
+    }
     match &marker.state {
         State::Done(reference) => reference.uid != seen.uid,
         State::Failed => true,

@@ -3,7 +3,9 @@
 
 mod crashes;
 mod keys;
+mod leases;
 mod lines;
 mod lost;
+mod namespaced;
 mod paths;
 mod world;

@@ -35,6 +35,8 @@ pub(super) struct Left {
     pub(super) caller: Caller,
     pub(super) lock: String,
     pub(super) reserve: Reserve,
+    /// Another create with the same key may take over what is left.
+    pub(super) is_shared: bool,
     pub(super) what: What,
 }
 
@@ -42,14 +44,15 @@ impl Left {
     /// What an order has left. A create whose caller is gone reserves nothing.
     pub(super) fn of(order: &Order, what: What, is_cancelled: bool) -> Self {
         let reserve = if is_cancelled { Reserve::Never } else { order.wanted.extensions.reserve_failed };
-        Self { caller: order.caller.clone(), lock: order.lock.clone(), reserve, what }
+        let is_shared = order.marker.is_some();
+        Self { caller: order.caller.clone(), lock: order.lock.clone(), reserve, is_shared, what }
     }
 }
 
 impl<P: Prepare> Shared<P> {
     /// Takes it back: tried until it is known.
     pub(super) async fn undo(&self, left: Option<Left>) {
-        let Some(Left { caller, lock, reserve, what }) = left else { return };
+        let Some(Left { caller, lock, reserve, is_shared, what }) = left else { return };
         let until = Instant::now() + LONGEST;
         let seen = match what {
             What::Nothing => None,
@@ -66,29 +69,53 @@ impl<P: Prepare> Shared<P> {
         };
         let Some(seen) = seen else { return self.prepare.release(&caller, &lock).await };
         if reserve == Reserve::Never {
-            let deleted =
-                self.until_known(until, || self.writes.delete::<SandboxFacts>(&seen, Only::ThisUid)).await;
-            if let Err(error) = deleted {
-                return self.left_behind(&seen.key, &error);
+            let lock = &*lock;
+            let deleted = if is_shared {
+                self.until_known(until, || self.delete_own(&seen, lock)).await
+            } else {
+                let delete = || self.writes.delete::<SandboxFacts>(&seen, Only::ThisUid);
+                self.until_known(until, delete).await.map(|()| true)
+            };
+            match deleted {
+                Ok(true) => {
+                    self.writes.observer().undone("deleted");
+                    tokio::join!(biased; self.prepare.release(&caller, lock), self.prepare.withdraw(&seen));
+                }
+                Ok(false) => self.prepare.release(&caller, lock).await,
+                Err(error) => self.left_behind(&seen.key, &error),
             }
-            self.writes.observer().undone("deleted");
-            tokio::join!(biased; self.prepare.release(&caller, &lock), self.prepare.withdraw(&seen));
             return;
         }
-        match self.until_known(until, || self.reserve(&seen, reserve)).await {
+        match self.until_known(until, || self.reserve(&seen, &lock, reserve)).await {
             Ok(()) => self.writes.observer().undone("reserved"),
             Err(error) => self.left_behind(&seen.key, &error),
         }
     }
 
-    /// Marks a sandbox as failed, for somebody to look at.
-    async fn reserve(&self, seen: &Seen<SandboxFacts>, reserve: Reserve) -> Result<(), WriteError> {
+    /// Deletes a sandbox while it has this lock. Returns false if another create has taken it over: then it
+    /// is that create's.
+    async fn delete_own(&self, seen: &Seen<SandboxFacts>, lock: &str) -> Result<bool, WriteError> {
+        let read = self.writes.read::<SandboxFacts>(&seen.key).await?;
+        let Some(shown) = read.filter(|shown| shown.uid == seen.uid) else { return Ok(true) };
+        if lock_of(&shown) != lock {
+            return Ok(false);
+        }
+        self.writes.delete(&shown, Only::ThisVersion).await.map(|()| true)
+    }
+
+    /// Marks a sandbox as failed, for somebody to look at, while it has this lock.
+    async fn reserve(
+        &self,
+        seen: &Seen<SandboxFacts>,
+        lock: &str,
+        reserve: Reserve,
+    ) -> Result<(), WriteError> {
         let ends = match reserve {
             Reserve::For(kept) => Some(stamp(after(self.cache.clock().now(), kept))),
             Reserve::Never | Reserve::Forever => None,
         };
         let Some(shown) = self.writes.read::<SandboxFacts>(&seen.key).await? else { return Ok(()) };
-        if shown.uid != seen.uid {
+        if shown.uid != seen.uid || lock_of(&shown) != lock {
             return Ok(());
         }
         let patch = json!({

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use sandgate_cache::Seen;
 use sandgate_objects::openkruise::SANDBOX_ID;
@@ -14,7 +16,8 @@ use sandgate_objects::openkruise::names::{
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Map, Value, json};
 
-use crate::names::LABEL_CREATE;
+use crate::describe::ANNOTATION_RETURN_IP;
+use crate::names::{ANNOTATION_GIVEN, LABEL_CREATE, LABEL_CREATE_UID};
 use crate::timeouts::{Deadlines, write_retention};
 use crate::{Caller, Error, Extensions, FOREVER, NewSandbox};
 
@@ -30,7 +33,16 @@ pub(super) struct Order {
     /// The token that the sandbox's runtime gets; none if it is not initialised.
     pub(super) token: Option<String>,
     /// The marker of the request; none if it came without an `Idempotency-Key`.
-    pub(super) marker: Option<String>,
+    pub(super) marker: Option<Mark>,
+}
+
+/// A marker, as the sandboxes of its request name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// The request.
+    pub(super) name: String,
+    /// Which marker of that request: a key that is used again after a day has another.
+    pub(super) uid: Arc<str>,
 }
 
 /// A time as Kubernetes writes it: whole seconds.
@@ -82,8 +94,16 @@ fn labels(order: &Order, id: &str) -> Map<String, Value> {
     labels.insert(LABEL_SANDBOX_CLAIMED.to_owned(), "true".into());
     labels.insert(SANDBOX_ID.to_owned(), id.into());
     labels.insert(LABEL_ALLOW_INTERNET.to_owned(), allows_internet(&order.wanted));
-    if let Some(marker) = &order.marker {
-        labels.insert(LABEL_CREATE.to_owned(), marker.as_str().into());
+    labels.extend(marks(order));
+    labels
+}
+
+/// The labels of a sandbox that name the marker of the request.
+pub(super) fn marks(order: &Order) -> Map<String, Value> {
+    let mut labels = Map::new();
+    if let Some(Mark { name, uid }) = &order.marker {
+        labels.insert(LABEL_CREATE.to_owned(), name.as_str().into());
+        labels.insert(LABEL_CREATE_UID.to_owned(), (**uid).into());
     }
     labels
 }
@@ -104,6 +124,7 @@ fn annotations(order: &Order, now: Timestamp) -> Map<String, Value> {
     annotations.insert(ANNOTATION_LOCK.to_owned(), order.lock.as_str().into());
     annotations.insert(ANNOTATION_OWNER.to_owned(), (*order.caller.owner).into());
     annotations.insert(ANNOTATION_CLAIM_TIMESTAMP.to_owned(), stamp(now).into());
+    annotations.insert(ANNOTATION_GIVEN.to_owned(), given(wanted).into());
     if let Some(token) = &order.token {
         let request = json!({ "envVars": wanted.env_vars, "accessToken": token });
         annotations.insert(ANNOTATION_INIT_RUNTIME_REQUEST.to_owned(), request.to_string().into());
@@ -114,7 +135,21 @@ fn annotations(order: &Order, now: Timestamp) -> Map<String, Value> {
     if let Some(kept) = kept {
         annotations.insert(ANNOTATION_RESERVE_PAUSED.to_owned(), write_retention(kept).into());
     }
+    if wanted.extensions.return_ip {
+        annotations.insert(ANNOTATION_RETURN_IP.to_owned(), "true".into());
+    }
     annotations
+}
+
+/// The names of what the caller gave, and not the template.
+fn given(wanted: &NewSandbox) -> String {
+    let mut given = Map::new();
+    for (kind, pairs) in [("labels", &wanted.labels), ("annotations", &wanted.metadata)] {
+        if !pairs.is_empty() {
+            given.insert(kind.to_owned(), pairs.keys().map(String::as_str).collect());
+        }
+    }
+    Value::from(given).to_string()
 }
 
 fn allows_internet(wanted: &NewSandbox) -> Value {
@@ -172,6 +207,6 @@ pub(super) fn changed_in_place(template: &Value, extensions: &Extensions) -> Res
     Ok(containers)
 }
 
-fn unreadable(why: &str) -> Error {
+pub(super) fn unreadable(why: &str) -> Error {
     Error::new(crate::ErrorKind::Internal, format!("the template of the sandbox cannot be used: {why}"))
 }

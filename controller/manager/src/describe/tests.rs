@@ -2,7 +2,7 @@ use sandgate_cache::testing::{TestCache, claimed, paused, pausing, running, set}
 use sandgate_objects::openkruise::resources::{SandboxFacts, SandboxSet, SandboxTemplate};
 use serde_json::{Value, json};
 
-use super::{Size, describe, describe_template, said, shown};
+use super::{Size, describe, describe_template, says, shown, template_name};
 use crate::ShownState;
 use crate::ShownState::{Paused, Running};
 
@@ -86,8 +86,72 @@ fn a_sandbox_is_described_with_the_users_own_words_only() {
     assert_eq!(described.ends, Some("2026-01-01T00:05:00Z".parse().unwrap()));
     assert!(described.auto_pause && described.auto_resume && described.allow_internet_access);
     assert_eq!(described.access_token.unwrap().reveal(), "secret");
-    assert_eq!(said(&seen, "user"), Some("ada"));
-    assert_eq!(said(&seen, "agents.kruise.io/owner"), None);
+    for (key, value, said) in [
+        ("user", "ada", true),
+        ("user", "eve", false),
+        ("team", "red", true),
+        ("app", "web", false),
+        ("agents.kruise.io/owner", "ada", false),
+    ] {
+        let wanted = [(key.to_owned(), value.to_owned())].into();
+        assert_eq!(says(&test, &seen, &wanted), said, "{key}: exactly what is shown is found");
+    }
+}
+
+/// What a claim has written down holds, whatever becomes of the set.
+#[test]
+fn what_the_user_gave_stays_his_own_when_the_set_changes_or_goes() {
+    let test = TestCache::new();
+    let template = |labels: Value| {
+        let mut pool = set("base", 1);
+        pool["spec"]["template"] = json!({"metadata": {"labels": labels}, "spec": {"containers": []}});
+        pool
+    };
+    let pool = test.show::<SandboxSet>(&template(json!({"app": "web", "tier": "gold", "zone": "a"})));
+    let mut sandbox = claimed("one", "ada", "id1");
+    let labels = sandbox["metadata"]["labels"].as_object_mut().unwrap();
+    // The user has said `tier` himself, with the template's value.
+    for (key, value) in [("app", "web"), ("tier", "gold"), ("agents.kruise.io/sandbox-pool", "base")] {
+        labels.insert(key.to_owned(), value.into());
+    }
+    let annotations = sandbox["metadata"]["annotations"].as_object_mut().unwrap();
+    for (key, value) in [
+        ("user", "ada"),
+        ("zone", "b"),
+        ("agents.kruise.io/updated-metadata-in-claim", r#"{"labels":["tier"],"annotations":["user"]}"#),
+    ] {
+        annotations.insert(key.to_owned(), value.into());
+    }
+    let seen = test.show::<SandboxFacts>(&sandbox);
+    let is_right = |when: &str| {
+        let shown = describe(&test, &seen, test.now()).metadata;
+        assert_eq!(json!(shown), json!({"user": "ada", "tier": "gold"}), "{when}");
+        for (key, value, said) in [("user", "ada", true), ("tier", "gold", true), ("app", "web", false)] {
+            let wanted = [(key.to_owned(), value.to_owned())].into();
+            assert_eq!(says(&test, &seen, &wanted), said, "{when}: {key}");
+        }
+    };
+    is_right("the set is as it was");
+    test.show::<SandboxSet>(&template(json!({"app": "other", "user": "ada"})));
+    is_right("the set has changed");
+    test.end(&pool);
+    is_right("the set is gone");
+    // One that nobody gave anything to has nothing of its own.
+    sandbox["metadata"]["annotations"]["agents.kruise.io/updated-metadata-in-claim"] = "{}".into();
+    sandbox["metadata"]["name"] = "two".into();
+    let seen = test.show::<SandboxFacts>(&sandbox);
+    assert!(describe(&test, &seen, test.now()).metadata.is_empty());
+}
+
+#[test]
+fn the_template_of_a_sandbox_is_the_snapshot_that_its_label_cannot_name() {
+    let test = TestCache::new();
+    let mut sandbox = claimed("one", "ada", "id1");
+    sandbox["metadata"]["labels"]["agents.kruise.io/sandbox-template"] = "one-cp".into();
+    for (from, template) in [("cp-1", "one-cp"), ("team/one:v1", "team/one:v1")] {
+        sandbox["metadata"]["annotations"]["agents.kruise.io/restore-from"] = from.into();
+        assert_eq!(template_name(&test.answer::<SandboxFacts>(&sandbox)), template);
+    }
 }
 
 #[test]

@@ -1,3 +1,5 @@
+mod written;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 use jiff::Timestamp;
-use sandgate_cache::testing::{TestCache, claimed, paused};
-use sandgate_objects::openkruise::resources::SandboxFacts;
+use sandgate_cache::testing::{TestCache, claimed, paused, set};
+use sandgate_objects::openkruise::resources::{SandboxFacts, SandboxSet};
+use serde_json::json;
 
 use super::{Place, list, page};
 use crate::{Caller, ErrorKind, Filter, ShownState};
@@ -51,6 +52,9 @@ fn a_page_goes_on_after_an_item_that_is_gone() {
 #[test]
 fn a_list_has_what_fits_the_filter_and_is_the_callers() {
     let test = TestCache::new();
+    let mut pool = set("pool", 1);
+    pool["spec"]["template"] = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}});
+    test.show::<SandboxSet>(&pool);
     for (name, owner, template, claimed_at) in [
         ("one", "ada", "base", "2025-12-31T23:00:00Z"),
         ("two", "ada", "other", "2025-12-31T23:30:00Z"),
@@ -60,6 +64,8 @@ fn a_list_has_what_fits_the_filter_and_is_the_callers() {
         sandbox["metadata"]["labels"]["agents.kruise.io/sandbox-template"] = template.into();
         sandbox["metadata"]["annotations"]["agents.kruise.io/claim-timestamp"] = claimed_at.into();
         sandbox["metadata"]["annotations"]["user"] = name.into();
+        sandbox["metadata"]["labels"]["agents.kruise.io/sandbox-pool"] = "pool".into();
+        sandbox["metadata"]["labels"]["app"] = "web".into();
         test.show::<SandboxFacts>(&if name == "two" { paused(sandbox) } else { sandbox });
     }
     let caller =
@@ -75,6 +81,9 @@ fn a_list_has_what_fits_the_filter_and_is_the_callers() {
     assert_eq!(found(Filter { template: Some("base".to_owned()), ..Filter::default() }), ["one"]);
     let metadata = [("user".to_owned(), "two".to_owned())].into();
     assert_eq!(found(Filter { metadata, ..Filter::default() }), ["two"]);
+    // All three have it from their set, and nobody said it.
+    let metadata = [("app".to_owned(), "web".to_owned())].into();
+    assert!(found(Filter { metadata, ..Filter::default() }).is_empty());
     let after = Some("2025-12-31T23:10:00Z".parse().unwrap());
     assert_eq!(found(Filter { started_after: after, ..Filter::default() }), ["two"]);
     assert!(

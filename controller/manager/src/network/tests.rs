@@ -25,6 +25,20 @@ fn what_is_allowed_comes_before_what_is_rejected() {
     assert!(rules(&network(&[], &[])).is_empty());
 }
 
+/// As many as the API takes: no rule has more peers than the cluster takes, and what is allowed stays first.
+#[test]
+fn long_lists_are_several_rules() {
+    let addresses: Vec<_> = (0..100).map(|number| format!("10.0.0.{number}")).collect();
+    let all: Vec<_> = addresses.iter().map(String::as_str).collect();
+    let made = rules(&network(&all, &all[..21]));
+    let sizes =
+        made.iter().map(|rule| (rule["action"].as_str().unwrap(), rule["to"].as_array().unwrap().len()));
+    let expected = [[("allow", 20); 5].as_slice(), &[("reject", 20), ("reject", 1)]].concat();
+    assert_eq!(sizes.collect::<Vec<_>>(), expected);
+    let peers: Vec<_> = made[..5].iter().flat_map(|rule| rule["to"].as_array().unwrap()).collect();
+    assert_eq!((peers[0], peers[99]), (&json!({"cidr": "10.0.0.0/32"}), &json!({"cidr": "10.0.0.99/32"})));
+}
+
 #[test]
 fn a_policy_is_the_sandboxs_own_and_ends_with_it() {
     let seen = TestCache::new().show::<SandboxFacts>(&claimed("one", "ada", "id1"));

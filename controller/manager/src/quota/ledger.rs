@@ -1,4 +1,10 @@
 //! What an owner uses, as a value: who has what, and whether more fits.
+//!
+//! # The order of a pause and a resume
+//! A pause is noted after it is complete, so the note may come late: after another replica has resumed the
+//! sandbox. Both know the version of the sandbox that they saw, and a resume that is admitted leaves it in
+//! the entry. A pause that was seen no later than that is the one that the resume has ended, and changes
+//! nothing. No clock is asked: those of two replicas may differ.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,12 +35,34 @@ pub(super) struct Entry {
     /// When it was last admitted or paused, in seconds since 1970.
     #[serde(rename = "t")]
     at: i64,
+    /// The version of the sandbox that the last resume was decided on.
+    #[serde(rename = "v", default, skip_serializing_if = "is_zero")]
+    resumed_at: u64,
+    /// Which managers look after it: see [`Ledger::follow`].
+    #[serde(rename = "s", default, skip_serializing_if = "String::is_empty")]
+    scope: String,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Entry {
-    /// The entry of a sandbox that runs.
-    pub(super) fn new(size: Size, now: Timestamp) -> Self {
-        Self { cpu: size.cpu_millis, memory: size.memory_mb, is_paused: false, at: now.as_second() }
+    /// The entry of a sandbox that runs, and that managers of this scope look after.
+    pub(super) fn new(size: Size, scope: &str, now: Timestamp) -> Self {
+        Self {
+            cpu: size.cpu_millis,
+            memory: size.memory_mb,
+            is_paused: false,
+            at: now.as_second(),
+            resumed_at: 0,
+            scope: scope.to_owned(),
+        }
+    }
+
+    /// The same after a resume that was decided on this version of the sandbox.
+    pub(super) fn resumed(self, version: u64) -> Self {
+        Self { resumed_at: version, ..self }
     }
 
     fn is_older_than(&self, age: Duration, now: Timestamp) -> bool {
@@ -93,16 +121,22 @@ impl Ledger {
         self.0.contains_key(lock)
     }
 
-    /// Adds an entry if it fits. Returns whether anything changed.
+    /// Adds an entry if it fits. One that is there stays admitted, and counts as admitted now if it is older
+    /// than `young`: its sandbox may take another while to be seen. Returns whether anything changed.
     pub(super) fn admit(
         &mut self,
         lock: &str,
         entry: Entry,
         others: &[Used],
         limits: &[Limit],
+        young: Duration,
     ) -> Result<bool, Exceeded> {
-        if self.has(lock) {
-            return Ok(false);
+        if let Some(has) = self.0.get_mut(lock) {
+            let is_old = has.at.saturating_add_unsigned(young.as_secs()) < entry.at;
+            if is_old {
+                has.at = entry.at;
+            }
+            return Ok(is_old);
         }
         self.fits(None, &entry, others, limits)?;
         self.0.insert(lock.to_owned(), entry);
@@ -117,13 +151,13 @@ impl Ledger {
         others: &[Used],
         limits: &[Limit],
     ) -> Result<bool, Exceeded> {
-        match self.0.get(lock) {
-            Some(has) if !has.is_paused => {
-                // It is admitted for as long as the resume takes.
-                self.0.insert(lock.to_owned(), entry);
-                return Ok(true);
-            }
-            _ => {}
+        let known = self.0.get(lock);
+        let resumed_at = known.map_or(0, |has| has.resumed_at).max(entry.resumed_at);
+        let entry = Entry { resumed_at, ..entry };
+        if known.is_some_and(|has| !has.is_paused) {
+            // It is admitted for as long as the resume takes.
+            self.0.insert(lock.to_owned(), entry);
+            return Ok(true);
         }
         // What it already counts among all does not count twice.
         let limits: Vec<_> = limits.iter().copied().filter(|limit| limit.scope == Scope::Running).collect();
@@ -132,10 +166,11 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Marks an entry as paused. Returns whether anything changed.
-    pub(super) fn pause(&mut self, lock: &str, now: Timestamp) -> bool {
+    /// Marks an entry as paused, if its sandbox was seen to be so at this version and nobody has resumed it
+    /// since. Returns whether anything changed.
+    pub(super) fn pause(&mut self, lock: &str, version: u64, now: Timestamp) -> bool {
         match self.0.get_mut(lock) {
-            Some(entry) if !entry.is_paused => {
+            Some(entry) if !entry.is_paused && entry.resumed_at < version => {
                 (entry.is_paused, entry.at) = (true, now.as_second());
                 true
             }
@@ -150,15 +185,21 @@ impl Ledger {
 
     /// Takes over what the cache knows. `is_paused` says of a lock whether its sandbox is paused, or that
     /// there is none. An entry that was changed a short while ago is believed instead: the cache may lag.
+    ///
+    /// Managers may look after different sandboxes, and one key may have some of each. What a cache does not
+    /// have may be another's, so an entry is dropped only by managers of the scope that it is of: the one
+    /// that admitted it, or that saw its sandbox last.
     pub(super) fn follow(
         &mut self,
         is_paused: impl Fn(&str) -> Option<bool>,
+        scope: &str,
         grace: Duration,
         now: Timestamp,
     ) {
         self.0.retain(|lock, entry| match is_paused(lock) {
-            None => !entry.is_older_than(grace, now),
+            None => entry.scope != scope || !entry.is_older_than(grace, now),
             Some(is_paused) => {
+                scope.clone_into(&mut entry.scope);
                 if is_paused != entry.is_paused && entry.is_older_than(SETTLES, now) {
                     entry.is_paused = is_paused;
                 }

@@ -1,5 +1,8 @@
 //! The parts of the manager, and what connects them.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +17,7 @@ use sandgate_peering::{PushSettings, Pusher, ServerTls};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Readiness, RunError, Service, tls};
+use super::{Readiness, RunError, Service, of_requests, tls};
 use crate::metrics::count;
 use crate::{
     ApiState, Args, Gateways, KeyStore, Keys, LastUse, ManagedKeys, Manager, ManagerParts, Metrics, NoKeys,
@@ -128,7 +131,7 @@ pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, Run
     let state = ApiState::new(Arc::new(manager.clone()), keys, args.api());
     let router = router(state).layer(middleware::from_fn_with_state(metrics, count));
     let farewell = Duration::from_secs(args.drain_timeout);
-    let limits = Limits { connections: CONNECTIONS, silence: SILENCE, farewell };
+    let limits = Limits { connections: CONNECTIONS, silence: SILENCE, farewell: of_requests(farewell) };
     let server = listen(api_port, address)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     tracing::info!("the API is on {scheme}://{address}");

@@ -54,7 +54,7 @@ impl<'de> Deserialize<'de> for Whole {
 pub(in crate::api) struct NewSandboxBody {
     /// The name of a SandboxSet, or the ID of a snapshot.
     #[serde(rename = "templateID")]
-    #[schema(min_length = 1, max_length = 253, pattern = "^[A-Za-z0-9._-]+$")]
+    #[schema(min_length = 1, max_length = 253, pattern = "^[A-Za-z0-9._/:-]+$")]
     pub(in crate::api) template_id: String,
     /// After so many seconds it ends, or pauses.
     #[schema(value_type = Option<i64>, minimum = 1, maximum = 2_592_000, default = 300)]

@@ -99,6 +99,33 @@ async fn a_connect_says_whether_it_resumed() {
     }
 }
 
+/// A fork gives its sandboxes a timeout too.
+#[tokio::test]
+async fn a_timeout_that_is_not_said_is_no_longer_than_the_longest() {
+    for (longest, usual, refreshed) in [(30, 30, 30), (100, 100, 60), (299, 299, 60), (301, 300, 60)] {
+        let max_timeout = Duration::from_secs(longest);
+        let api = Api::with(ApiSettings { max_timeout, ..ApiSettings::default() });
+        api.post("/v2/sandboxes", least()).await;
+        assert_eq!(api.fake.created().timeout, Some(Duration::from_secs(usual)));
+        api.fake.asked();
+        for action in ["connect", "resume", "fork", "refreshes"] {
+            api.post(&format!("/sandboxes/sbx1/{action}"), json!({})).await;
+        }
+        let expected = [
+            format!(r#"("connect", "sbx1", Some({usual}s))"#),
+            format!(r#"("resume", "sbx1", (Some({usual}s), None))"#),
+            format!(r#"("fork", "sbx1", (Some({usual}s), 1))"#),
+            format!(r#"("refresh", "sbx1", {refreshed}s)"#),
+        ];
+        assert_eq!(api.fake.asked(), expected, "--max-timeout {longest}");
+        let longer = json!({"timeout": longest + 1, "duration": longest + 1});
+        let refused = api.post("/sandboxes/sbx1/connect", longer.clone()).await;
+        refused.fails(400, &["timeout", &format!("from 1 to {longest}")]);
+        let refused = api.post("/sandboxes/sbx1/refreshes", longer).await;
+        refused.fails(400, &["duration", &format!("from 0 to {longest}")]);
+    }
+}
+
 #[tokio::test]
 async fn a_sandbox_is_described_whole() {
     let api = Api::new();
@@ -125,10 +152,12 @@ async fn lists_have_pages() {
     let filter = api.fake.filter();
     assert_eq!((filter.limit, filter.next.as_deref(), filter.descending), (2, Some("abc"), true));
     assert_eq!(filter.template.as_deref(), Some("base"));
-    let old = api.get("/sandboxes").await;
+    let old = api.get("/sandboxes?nextToken=abc").await;
     old.is(200, &both);
-    assert_eq!(old.header("x-next-token"), None, "the first list knows no pages");
-    assert_eq!(api.fake.filter().states, [crate::ShownState::Running]);
+    assert_eq!(old.header("x-next-token"), Some("bmV4dA"), "it says that there are more");
+    let filter = api.fake.filter();
+    assert_eq!((filter.limit, filter.next.as_deref()), (10_000, Some("abc")));
+    assert_eq!(filter.states, [crate::ShownState::Running]);
 }
 
 #[tokio::test]
@@ -184,6 +213,10 @@ async fn snapshots_are_made_listed_deleted_and_forked() {
     api.ask("DELETE", "/templates/other", None).await.fails(404, &["snapshot other was not found"]);
     api.ask("DELETE", "/templates/ns%2Fname%3Atag", None).await.fails(404, &["snapshot ns/name:tag"]);
     api.ask("DELETE", "/templates/base", None).await.fails(403, &["SandboxSet"]);
+    assert_eq!(api.ask("DELETE", "/templates/snap%2Fa%3Av1", None).await.status, 204);
+    assert_eq!(api.fake.asked().pop().unwrap(), r#"("delete", "snap/a:v1")"#);
+    assert_eq!(api.post("/v2/sandboxes", json!({"templateID": "snap/a:v1"})).await.status, 201);
+    assert_eq!(api.fake.created().template, "snap/a:v1");
     let forked = api.post("/sandboxes/sbx1/fork", json!({"count": 2})).await;
     assert_eq!(forked.status, 201);
     assert_eq!(
@@ -208,6 +241,13 @@ async fn use_and_logs_are_shown() {
     let many = api.get("/sandboxes/metrics?sandbox_ids=sbx1,missing1,x%2Fy,sbx2").await;
     let names: Vec<_> = many.body["sandboxes"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(names, ["sbx1", "sbx2"]);
+    api.fake.asked();
+    api.get("/sandboxes/metrics?sandbox_ids=sbx1,sbx1").await;
+    assert_eq!(
+        api.fake.asked(),
+        [r#"("metric if known", "sbx1", ())"#],
+        "each once, and no more is done for it"
+    );
     let entry =
         json!({"timestamp": "2026-11-18T08:00:00Z", "message": "hello", "level": "info", "fields": {}});
     let line = json!({"timestamp": "2026-11-18T08:00:00Z", "line": "hello"});

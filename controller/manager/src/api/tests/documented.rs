@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::Api;
 use super::reference::reference;
-use crate::document;
+use crate::{ApiSettings, document};
 
 fn shown() -> Value {
     serde_json::to_value(document()).unwrap()
@@ -38,6 +39,39 @@ fn committed(path: &str, text: &str) {
 #[test]
 fn the_committed_document_is_current() {
     committed("openapi.json", &(document().to_pretty_json().unwrap() + "\n"));
+}
+
+/// The bounds that a setting moves are those of this server.
+#[tokio::test]
+async fn the_served_document_has_the_bounds_of_the_settings() {
+    let served = async |seconds: u64| {
+        let max_timeout = Duration::from_secs(seconds);
+        let api = Api::with(ApiSettings { max_timeout, ..ApiSettings::default() });
+        let reply = api.get("/openapi.json").await;
+        assert_eq!(reply.status, 200);
+        reply.body
+    };
+    let usual = served(ApiSettings::default().max_timeout.as_secs()).await;
+    assert!(usual == shown(), "the committed document is that of the default settings");
+    let bounds = |document: &Value, name: &str, field: &str| {
+        let property = &document["components"]["schemas"][name]["properties"][field];
+        ["minimum", "maximum", "default"].map(|bound| property[bound].as_u64())
+    };
+    for (longest, usual, refresh, refreshed) in
+        [(45, 45, 45, 45), (1000, 300, 1000, 60), (3_153_600_000, 300, 3600, 60)]
+    {
+        let document = served(longest).await;
+        for name in ["NewSandbox", "ConnectSandbox", "ResumedSandbox", "SandboxFork"] {
+            assert_eq!(bounds(&document, name, "timeout"), [Some(1), Some(longest), Some(usual)], "{name}");
+        }
+        assert_eq!(bounds(&document, "SandboxTimeout", "timeout"), [Some(1), Some(longest), None]);
+        assert_eq!(
+            bounds(&document, "SandboxRefresh", "duration"),
+            [Some(0), Some(refresh), Some(refreshed)]
+        );
+        let usual_longest = ApiSettings::default().max_timeout.as_secs().to_string();
+        assert!(!document.to_string().contains(&usual_longest), "a bound was left as it is by default");
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ async fn a_wrong_field_is_named_and_nothing_is_asked() {
         (create, json!({}), vec!["templateID", "missing field"]),
         (create, json!({"templateID": 5}), vec!["templateID", "expected a string"]),
         (create, json!({"templateID": ""}), vec!["templateID", "SandboxSet"]),
-        (create, json!({"templateID": "a/b"}), vec!["templateID", "SandboxSet"]),
+        (create, json!({"templateID": "a b"}), vec!["templateID", "SandboxSet", "/ :"]),
         (create, json!({"templateID": long}), vec!["templateID", "253"]),
         (create, json!({"templateID": "b", "timeout": "5"}), vec!["timeout", "a whole number"]),
         (create, json!({"templateID": "b", "timeout": 5.5}), vec!["timeout", "a whole number"]),

@@ -6,6 +6,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
@@ -116,6 +117,19 @@ fn snapshot() -> Snapshot {
         names: vec!["mine".to_owned()],
         sandbox: "sbx1".to_owned(),
         created: time(),
+    }
+}
+
+fn metric() -> Metric {
+    Metric {
+        at: time(),
+        cpu_count: 2,
+        cpu_used_pct: 12.5,
+        mem_used: 10,
+        mem_total: 20,
+        mem_cache: 3,
+        disk_used: 30,
+        disk_total: 40,
     }
 }
 
@@ -235,17 +249,11 @@ impl Lifecycle for Fake {
         start: Option<Timestamp>,
         end: Option<Timestamp>,
     ) -> Doing<'a, Vec<Metric>> {
-        let metric = Metric {
-            at: time(),
-            cpu_count: 2,
-            cpu_used_pct: 12.5,
-            mem_used: 10,
-            mem_total: 20,
-            mem_cache: 3,
-            disk_used: 30,
-            disk_total: 40,
-        };
-        now(self.about("metrics", id, (start, end), vec![metric]))
+        now(self.about("metrics", id, (start, end), vec![metric()]))
+    }
+
+    fn metric_if_known<'a>(&'a self, _caller: &'a Caller, id: &'a str) -> BoxFuture<'a, Option<Metric>> {
+        Box::pin(ready(self.about("metric if known", id, (), metric()).ok()))
     }
 
     fn logs<'a>(&'a self, _caller: &'a Caller, id: &'a str) -> Doing<'a, Vec<LogLine>> {

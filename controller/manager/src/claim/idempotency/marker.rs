@@ -8,6 +8,7 @@ use sandgate_cache::{ConfigMapFacts, Key, Seen};
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
+use crate::claim::write::Mark;
 use crate::names::{KIND_CREATE, LABEL_KIND};
 use crate::secrets::hex;
 use crate::{Error, ErrorKind, Network, NewSandbox};
@@ -24,7 +25,7 @@ pub(in crate::claim) struct Marker {
     pub(in crate::claim) request: String,
     /// The lock of the create that works for it.
     pub(in crate::claim) lock: String,
-    /// When that create began.
+    /// When that create began, or last said that it lives.
     pub(in crate::claim) at: Timestamp,
     /// What became of it.
     pub(in crate::claim) state: State,
@@ -86,10 +87,10 @@ impl Marker {
         Ok(Self { request, lock, at, state, seen })
     }
 
-    /// What the label of its sandbox says.
-    pub(in crate::claim) fn name(&self) -> &str {
+    /// What the labels of its sandboxes say.
+    pub(in crate::claim) fn mark(&self) -> Mark {
         let name = &*self.seen.key.name;
-        name.strip_prefix(PREFIX).unwrap_or(name)
+        Mark { name: name.strip_prefix(PREFIX).unwrap_or(name).to_owned(), uid: Arc::clone(&self.seen.uid) }
     }
 }
 
@@ -121,6 +122,11 @@ pub(super) fn new(key: &Key, owner: &str, request: &str, lock: &str, at: Timesta
 /// The patch by which another create takes a marker over.
 pub(super) fn taken_over(lock: &str, at: Timestamp) -> Value {
     json!({ "data": { "state": "open", "lock": lock, "at": at.to_string(), "sandbox": null } })
+}
+
+/// The patch by which a create says that it lives.
+pub(super) fn renewed(at: Timestamp) -> Value {
+    json!({ "data": { "at": at.to_string() } })
 }
 
 /// The patch that says how a create ended.

@@ -3,8 +3,9 @@ use std::time::Duration;
 use sandgate_cache::{Key, Viewed as _};
 use serde_json::Value;
 
-use super::marker::{name_of, new, request_hash, taken_over};
+use super::marker::{name_of, new, renewed, request_hash, taken_over};
 use super::*;
+use crate::claim::write::Mark;
 use crate::{Extensions, Network};
 
 fn read(object: &Value) -> Result<Marker, Error> {
@@ -21,7 +22,8 @@ fn a_marker_is_read_as_it_was_written() {
     assert_eq!(&*key.name, "sandgate-create-abc");
     let mut object = new(&key, "me", "request", "lock", at);
     let marker = read(&object).unwrap();
-    assert_eq!((marker.name(), &*marker.request, &*marker.lock), ("abc", "request", "lock"));
+    assert_eq!((&*marker.request, &*marker.lock), ("request", "lock"));
+    assert_eq!(marker.mark(), Mark { name: "abc".to_owned(), uid: "u".into() });
     assert_eq!((marker.at, marker.state), (at, State::Open));
     let reference = Reference { key: Key::new("ns", "x"), uid: "u-1".into() };
     for state in [State::Failed, State::Done(reference), State::Open] {
@@ -30,6 +32,10 @@ fn a_marker_is_read_as_it_was_written() {
         }
         assert_eq!(read(&object).unwrap().state, state);
     }
+    let later = "2026-11-18T10:00:03Z".parse().unwrap();
+    object["data"]["at"] = renewed(later)["data"]["at"].clone();
+    let marker = read(&object).unwrap();
+    assert_eq!((marker.at, &*marker.lock, marker.state), (later, "lock", State::Open));
     object["data"]["state"] = "odd".into();
     assert_eq!(read(&object).unwrap_err().kind, ErrorKind::Internal);
     assert_eq!(taken_over("l2", at)["data"]["sandbox"], Value::Null);

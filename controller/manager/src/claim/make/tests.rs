@@ -1,6 +1,7 @@
 use sandgate_cache::Viewed as _;
 
 use super::*;
+use crate::claim::write::Mark;
 use crate::{Caller, NewSandbox};
 
 fn order() -> Order {
@@ -10,7 +11,7 @@ fn order() -> Order {
         wanted: NewSandbox::default(),
         lock: "lock1".to_owned(),
         token: Some("token1".to_owned()),
-        marker: Some("hash".to_owned()),
+        marker: Some(Mark { name: "hash".to_owned(), uid: "m-1".into() }),
     }
 }
 
@@ -54,6 +55,8 @@ fn a_new_sandbox_is_nobodys_and_ends_soon() {
                     "agents.kruise.io/sandbox-template": "base",
                     "agents.kruise.io/sandbox-claimed": "false",
                     "agents.kruise.io/template-hash": "r7",
+                    "sandgate.dev/create": "hash",
+                    "sandgate.dev/create-uid": "m-1",
                 },
                 "annotations": {
                     "agents.kruise.io/cleanup-enabled": "true",
@@ -104,6 +107,21 @@ fn the_values_of_labels_are_known() {
         assert_eq!(is_label_value(text), is, "{text:?}");
     }
     assert!(!is_label_value(&"a".repeat(64)));
+}
+
+#[test]
+fn what_is_no_name_is_no_part_of_a_path() {
+    for (text, is) in [
+        ("base", true),
+        ("a.b-1", true),
+        ("", false),
+        ("..", false),
+        ("a/b", false),
+        ("a:b", false),
+        ("A", false),
+    ] {
+        assert_eq!(is_object_name(text), is, "{text:?}");
+    }
 }
 
 #[test]

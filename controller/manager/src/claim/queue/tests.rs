@@ -61,6 +61,20 @@ fn a_version_that_was_changed_by_others_is_not_tried_again() {
 }
 
 #[test]
+fn a_version_that_nobody_seems_to_have_changed_is_tried_again_after_a_while() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true).build().unwrap().block_on(async {
+        let queue = Queue::default();
+        let ticket = queue.draw(&Key::new("ns", "base"));
+        let old = seen("a", 5);
+        queue.is_stale(&old, |_| None);
+        tokio::time::sleep_until(queue.tried_again().unwrap()).await;
+        assert_eq!(queue.tried_again(), None);
+        assert_eq!(taken(&look(&ticket, &[old])), "a");
+    });
+}
+
+#[test]
 fn versions_that_the_cache_has_left_behind_are_forgotten() {
     let queue = Queue::default();
     for number in 0..200 {

@@ -46,13 +46,17 @@ fn markers_fail_and_go_as_the_table_says() {
 }
 
 #[test]
-fn a_sandbox_is_anothers_if_the_marker_has_another_sandbox_or_lock() {
-    let mut whole = Sandbox::default();
-    let lock = ("agents.kruise.io/lock".to_owned(), "mine".to_owned());
-    whole.metadata.annotations = Some([lock].into());
-    let object = SandboxFacts::from(whole);
-    let version = NonZeroU64::MIN.into();
-    let seen = Seen { key: Key::new("ns", "x"), uid: "u".into(), version, object };
+fn a_sandbox_is_anothers_if_its_marker_has_another_sandbox_or_lock() {
+    let seen = |marker: Option<&str>| {
+        let mut whole = Sandbox::default();
+        let lock = ("agents.kruise.io/lock".to_owned(), "mine".to_owned());
+        whole.metadata.annotations = Some([lock].into());
+        let of = |uid: &str| ("sandgate.dev/create-uid".to_owned(), uid.to_owned());
+        whole.metadata.labels = Some(marker.into_iter().map(of).collect());
+        let object = SandboxFacts::from(whole);
+        let version = NonZeroU64::MIN.into();
+        Seen { key: Key::new("ns", "x"), uid: "u".into(), version, object }
+    };
     let table = [
         (marker(done("u"), "mine"), false),
         (marker(done("v"), "mine"), true),
@@ -61,6 +65,10 @@ fn a_sandbox_is_anothers_if_the_marker_has_another_sandbox_or_lock() {
         (marker(State::Failed, "mine"), true),
     ];
     for (marker, expected) in table {
-        assert_eq!(is_anothers(&marker, &seen), expected, "{:?} {}", marker.state, marker.lock);
+        let case = format!("{:?} {}", marker.state, marker.lock);
+        assert_eq!(is_anothers(&marker, &seen(Some("m"))), expected, "{case}");
+        // The key was used before: that marker is gone.
+        assert!(!is_anothers(&marker, &seen(Some("before"))), "{case}");
+        assert!(!is_anothers(&marker, &seen(None)), "{case}");
     }
 }

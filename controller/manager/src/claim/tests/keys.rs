@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use sandgate_sim::network::{Operation, UnderWay};
+
 use super::world::{Fate, World, keyed, name, run};
 use crate::{ErrorKind, NewSandbox};
 
@@ -106,13 +108,16 @@ fn a_retry_waits_for_whoever_works_on_it() {
         let first = world.create(0, keyed("k"));
         world.rounds(10).await;
         let second = world.create(1, keyed("k"));
-        world.rounds(100).await;
-        assert!(!second.is_finished());
+        world.half_a_minute(|_| Fate::Done).await;
+        assert!(!second.is_finished(), "whoever works on it lives");
         assert_eq!(world.claimed().len(), 1, "it has claimed nothing itself");
+        world.crash(0);
+        first.abort();
         // It is taken for dead, and what it has claimed is adopted.
+        let began = tokio::time::Instant::now();
         let given = name(&world.end(second).await);
+        assert!(began.elapsed() < world.settings.lease * 2, "{:?}", began.elapsed());
         assert_eq!(world.claimed(), [given]);
-        drop(first);
     });
 }
 
@@ -123,7 +128,7 @@ fn a_slow_creator_that_was_taken_over_answers_with_the_winners_sandbox() {
         let first = world.create(0, keyed("k"));
         world.rounds(1).await;
         // Its claim is on its way for long.
-        let of_first = |call: &sandgate_sim::network::UnderWay| {
+        let of_first = |call: &UnderWay| {
             if call.caller == 1 { Fate::Held } else { Fate::Done }
         };
         for _ in 0..3 {
@@ -164,4 +169,39 @@ fn lost_answers_change_nothing() {
             });
         }
     }
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_soon_and_not_when_another_create_would_be_over() {
+    run(async {
+        let mut world = World::with(1, 3);
+        let create = world.create(0, keyed("k"));
+        let began = tokio::time::Instant::now();
+        let error = world.end_with(create, |_| Fate::Lost).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "nothing lasts of it");
+        assert!(began.elapsed() < Duration::from_secs(30), "told after {:?}", began.elapsed());
+        let create = world.create(0, keyed("k"));
+        let given = name(&world.end(create).await);
+        assert_eq!(world.claimed(), [given]);
+    });
+}
+
+#[test]
+fn a_retry_does_not_give_back_the_place_of_what_a_failed_create_has_left() {
+    run(async {
+        let mut world = World::with(2, 3);
+        world.replicas[0].steps.init_fails.store(true, Ordering::Relaxed);
+        let deletes = |call: &UnderWay| matches!(&*call.operation, Operation::Delete(..));
+        let hold = |call: &UnderWay| if deletes(call) { Fate::Held } else { Fate::Done };
+        let create = world.create(0, keyed("k"));
+        world.until(|world| world.under_way().iter().any(deletes), hold).await;
+        let retry = world.create(1, keyed("k"));
+        let given = name(&world.end_with(retry, hold).await);
+        assert_eq!(world.claimed().len(), 2, "the other one is not deleted yet");
+        assert_eq!(world.replicas[1].steps.count("release"), 0);
+        world.end(create).await.unwrap_err();
+        world.rounds(5).await;
+        assert_eq!(world.claimed(), [given]);
+        assert_eq!(world.replicas[0].steps.count("release"), 1);
+    });
 }

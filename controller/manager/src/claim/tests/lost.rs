@@ -40,6 +40,21 @@ fn a_claim_that_somebody_else_won_while_its_answer_was_lost_takes_another() {
 }
 
 #[test]
+fn a_conflict_that_is_about_something_else_costs_the_claim_no_sandbox() {
+    run(async {
+        let mut world = World::with(1, 1);
+        let create = world.create(0, from_stock());
+        let mut calls = 0;
+        let given = world.end_with(create, |_| {
+            calls += 1;
+            if calls == 1 { Fate::Refused(409) } else { Fate::Done }
+        });
+        let given = name(&given.await);
+        assert_eq!((world.claimed(), calls), (vec![given], 2));
+    });
+}
+
+#[test]
 fn a_make_without_an_answer_makes_one() {
     for lost in 1..=4 {
         for fate in [Fate::Lost, Fate::Unanswered] {
@@ -134,21 +149,42 @@ fn a_make_that_the_server_never_answers_is_unavailable_and_ends_by_itself() {
 
 #[test]
 fn a_caller_that_goes_leaves_nothing() {
-    for stock in [0, 2] {
+    for (stock, starts) in [(0, true), (0, false), (2, true)] {
         for step in 0..12 {
             run(async {
                 let mut world = World::with(1, stock);
+                world.controls = starts;
                 let create = world.create(0, wanted());
                 world.rounds(step).await;
                 let is_done = create.is_finished();
                 create.abort();
                 world.rounds(200).await;
-                let expected = usize::from(is_done);
-                assert_eq!(world.claimed().len(), expected, "stock {stock}, gone after {step} rounds");
-                assert_eq!(world.sandboxes() - world.claimed().len(), world.sandboxes() - expected);
+                let case = format!("stock {stock}, starts {starts}, gone after {step} rounds");
+                assert_eq!(world.claimed().len(), usize::from(is_done), "{case}");
+                // One that was taken out of the pool is deleted, and so is one that was made.
+                let expected = match (is_done, step) {
+                    (true, _) => stock.max(1),
+                    (false, 0) => stock,
+                    (false, _) => stock.saturating_sub(1),
+                };
+                assert_eq!(world.sandboxes(), expected, "{case}");
             });
         }
     }
+}
+
+#[test]
+fn a_create_that_panics_is_told_as_unknown() {
+    run(async {
+        let mut world = World::with(1, 2);
+        world.replicas[0].steps.init_panics.store(true, Ordering::Relaxed);
+        let create = world.create(0, wanted());
+        assert_eq!(world.end(create).await.unwrap_err().kind, ErrorKind::Unknown);
+        assert_eq!(world.claimed().len(), 1, "nobody has taken it back");
+        world.replicas[0].steps.init_panics.store(false, Ordering::Relaxed);
+        let create = world.create(0, wanted());
+        world.end(create).await.expect("the manager goes on");
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sandgate_sim::model::{CHECKPOINTS, Place, SANDBOX_TEMPLATES};
+use sandgate_sim::network::{Operation, UnderWay};
 use serde_json::{Value, json};
 
 use super::world::{Fate, NAMESPACE, World, from_stock, name, pod, run, wanted};
@@ -63,6 +64,23 @@ fn one_that_never_becomes_ready_is_deleted_and_the_quota_is_given_back() {
         assert_eq!(world.sandboxes(), 0);
         let steps = &world.replicas[0].steps;
         assert_eq!([steps.count("admit"), steps.count("release"), steps.count("withdraw")], [1, 1, 1]);
+    });
+}
+
+#[test]
+fn one_that_fails_before_it_is_given_is_not_given() {
+    run(async {
+        let mut world = World::with(1, 0);
+        let create = world.create(0, wanted());
+        let gives = |call: &UnderWay| matches!(&*call.operation, Operation::Patch(..));
+        let hold = |call: &UnderWay| if gives(call) { Fate::Held } else { Fate::Done };
+        world.until(|world| world.under_way().iter().any(gives), hold).await;
+        let place = world.under_way()[0].operation.target().unwrap();
+        let mut failed = Value::clone(world.model.get(&place).unwrap());
+        failed["status"]["phase"] = "Failed".into();
+        world.model.put(&place, failed);
+        assert_eq!(world.end(create).await.unwrap_err().kind, ErrorKind::Unavailable);
+        assert_eq!(world.sandboxes(), 0);
     });
 }
 
@@ -191,7 +209,7 @@ fn another_image_waits_until_the_pod_has_it() {
     });
 }
 
-fn snapshot(world: &mut World, owner: &str) {
+pub(super) fn snapshot(world: &mut World, owner: &str) {
     let checkpoint = json!({
         "metadata": {
             "name": "snap-1",

@@ -63,6 +63,7 @@ pub(super) struct Steps {
     pub(super) refuses: AtomicBool,
     pub(super) init_fails: AtomicBool,
     pub(super) init_hangs: AtomicBool,
+    pub(super) init_panics: AtomicBool,
 }
 
 impl Steps {
@@ -91,6 +92,7 @@ impl Prepare for Steps {
 
     async fn init(&self, sandbox: &Arc<Seen<SandboxFacts>>) -> Result<(), Error> {
         self.called(format!("init {}", sandbox.key.name));
+        assert!(!self.init_panics.load(Ordering::Relaxed), "the test wants a panic");
         if self.init_hangs.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
         }
@@ -132,6 +134,8 @@ pub(super) struct World {
     pub(super) replicas: Vec<Replica>,
     /// Whether a controller makes new sandboxes ready.
     pub(super) controls: bool,
+    /// How the managers behave that are started from here.
+    pub(super) settings: ClaimSettings,
     clock: Arc<Wall>,
     made: u64,
 }
@@ -144,6 +148,7 @@ impl World {
             model: Model::new(1, at, 100_000),
             replicas: Vec::new(),
             controls: true,
+            settings: ClaimSettings { system_namespace: SYSTEM.to_owned(), ..ClaimSettings::default() },
             clock: Arc::new(Wall { began: Instant::now(), at }),
             made: 0,
         }
@@ -174,7 +179,7 @@ impl World {
             prepare: Arc::clone(&steps),
             secrets: Arc::new(SeededSecrets::new(seed)),
             random: Random::seeded(seed),
-            settings: ClaimSettings { system_namespace: SYSTEM.to_owned(), ..ClaimSettings::default() },
+            settings: self.settings.clone(),
         });
         let claims = Some(claims);
         self.replicas.push(Replica { cache, claims, steps, seen: 0, lags: false });
@@ -293,7 +298,8 @@ impl World {
         self.round_of(Duration::from_millis(1), fate).await;
     }
 
-    async fn round_of(&mut self, long: Duration, mut fate: impl FnMut(&UnderWay) -> Fate) {
+    /// One round that takes so long.
+    pub(super) async fn round_of(&mut self, long: Duration, mut fate: impl FnMut(&UnderWay) -> Fate) {
         tokio::time::sleep(long).await;
         self.model.set_now(self.clock.now());
         for call in self.network.under_way() {
@@ -349,6 +355,21 @@ impl World {
         panic!("it never ends");
     }
 
+    /// Rounds with these fates, until it is so.
+    pub(super) async fn until(
+        &mut self,
+        is_so: impl Fn(&Self) -> bool,
+        mut fate: impl FnMut(&UnderWay) -> Fate,
+    ) {
+        for _ in 0..1_000 {
+            if is_so(self) {
+                return;
+            }
+            self.round_of(Duration::from_millis(50), &mut fate).await;
+        }
+        panic!("it is never so");
+    }
+
     /// So many rounds in which every request is done.
     pub(super) async fn rounds(&mut self, count: usize) {
         for _ in 0..count {
@@ -357,8 +378,13 @@ impl World {
     }
 
     /// Half a minute of rounds with these fates.
-    pub(super) async fn half_a_minute(&mut self, mut fate: impl FnMut(&UnderWay) -> Fate) {
-        for _ in 0..600 {
+    pub(super) async fn half_a_minute(&mut self, fate: impl FnMut(&UnderWay) -> Fate) {
+        self.seconds(30, fate).await;
+    }
+
+    /// So many seconds of rounds with these fates.
+    pub(super) async fn seconds(&mut self, count: usize, mut fate: impl FnMut(&UnderWay) -> Fate) {
+        for _ in 0..count * 20 {
             self.round_of(Duration::from_millis(50), &mut fate).await;
         }
     }

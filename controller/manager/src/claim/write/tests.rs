@@ -53,6 +53,7 @@ fn a_plain_claim_is_this_patch() {
                     "agents.kruise.io/lock": "lock1",
                     "agents.kruise.io/owner": "me",
                     "agents.kruise.io/claim-timestamp": "2026-11-18T10:00:00Z",
+                    "agents.kruise.io/updated-metadata-in-claim": "{}",
                     "agents.kruise.io/init-runtime-request": r#"{"accessToken":"token1","envVars":{}}"#,
                     "agents.kruise.io/runtime-access-token": "token1",
                 },
@@ -83,15 +84,22 @@ fn everything_that_was_asked_for_is_in_the_patch() {
         ..wanted()
     });
     order.wanted.extensions.reserve_paused = Some(Duration::from_secs(3600));
-    order.marker = Some("hash".to_owned());
+    order.wanted.extensions.return_ip = true;
+    order.marker = Some(Mark { name: "hash".to_owned(), uid: "m-1".into() });
     let patch = patch(&stock(), &order, "id1", now()).unwrap();
     let labels = &patch["metadata"]["labels"];
     assert_eq!(labels["tier"], "gold");
     assert_eq!(labels["agents.kruise.io/allow-internet-access"], "false");
-    assert_eq!(labels["sandgate.dev/create"], "hash");
+    assert_eq!(
+        (&labels["sandgate.dev/create"], &labels["sandgate.dev/create-uid"]),
+        (&json!("hash"), &json!("m-1"))
+    );
     let annotations = &patch["metadata"]["annotations"];
     assert_eq!(annotations["who"], "x");
+    let given = &annotations["agents.kruise.io/updated-metadata-in-claim"];
+    assert_eq!(given, r#"{"annotations":["who"],"labels":["tier"]}"#);
     assert_eq!(annotations["agents.kruise.io/reserve-paused-sandbox-duration"], "3600s");
+    assert_eq!(annotations["e2b.agents.kruise.io/return-sandbox-ip"], "true");
     let init = annotations["agents.kruise.io/init-runtime-request"].as_str().unwrap();
     assert_eq!(init, r#"{"accessToken":"token1","envVars":{"A":"1"}}"#);
     let spec = &patch["spec"];

@@ -389,20 +389,18 @@ fn a_pause_that_no_runtime_can_do_is_taken_back_and_says_why() {
     run(async {
         let mut world = World::with(1, 1);
         let sandbox = world.created(&somebody()).await;
+        let ends = world.sandbox(&sandbox)["spec"]["shutdownTime"].clone();
+        assert!(ends.is_string());
         world.controls = false;
         let (manager, id) = (world.manager(0), sandbox.id.clone());
         let pause = tokio::spawn(async move { manager.pause(&somebody(), &id, None).await });
         world.rounds(5).await;
-        world.put(&sandbox, |sandbox| {
-            let mut refused =
-                sandgate_cache::testing::condition("SandboxPaused", false, "HibernateUnsupported");
-            refused["message"] = "nothing keeps a pod's state".into();
-            sandbox["status"]["conditions"].as_array_mut().unwrap().push(refused);
-        });
+        world.refuse_pause(&sandbox);
         let refused = world.end_with(pause, |_| Fate::Done).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Unsupported);
         assert!(refused.message.contains("nothing keeps a pod's state"));
         assert!(!is_paused(&world, &sandbox));
+        assert_eq!(world.sandbox(&sandbox)["spec"]["shutdownTime"], ends, "it ends when it would have");
     });
 }
 
@@ -420,14 +418,52 @@ fn rules_for_the_network_are_refused_where_nobody_enforces_them() {
         let id = sandbox.id.clone();
         let refused = on!(world, 0, |manager| manager.update_network(&somebody(), &id, network, None));
         assert_eq!(kind(refused), ErrorKind::Unsupported);
+    });
+}
+
+/// A create and an update, each for a sandbox that must not reach the internet.
+async fn cut_off(world: &mut World) -> [Result<(), Error>; 2] {
+    let sandbox = world.created(&somebody()).await;
+    let new = crate::NewSandbox { allow_internet_access: Some(false), ..wanted() };
+    let manager = world.manager(0);
+    let created = world.end(async move { manager.create(&somebody(), new).await }).await;
+    let none = crate::Network::default();
+    let id = sandbox.id.clone();
+    let updated = on!(world, 0, |manager| manager.update_network(&somebody(), &id, none, Some(false)));
+    for (sandbox, is_done) in [(created.as_ref().ok(), true), (Some(&sandbox), updated.is_ok())] {
+        let Some(sandbox) = sandbox else { continue };
+        let is = world.sandbox(sandbox);
+        for labels in [&is["metadata"]["labels"], &is["spec"]["template"]["metadata"]["labels"]] {
+            let expected = if is_done { "false" } else { "true" };
+            assert_eq!(labels["agents.kruise.io/allow-internet-access"], json!(expected));
+        }
         let id = sandbox.id.clone();
-        let none = crate::Network::default();
-        on!(world, 0, |manager| manager.update_network(&somebody(), &id, none, Some(false))).unwrap();
-        let is = world.sandbox(&sandbox);
-        let label = "agents.kruise.io/allow-internet-access";
-        assert_eq!(is["metadata"]["labels"][label], json!("false"));
-        assert_eq!(is["spec"]["template"]["metadata"]["labels"][label], json!("false"));
-        let id = sandbox.id.clone();
-        assert!(!on!(world, 0, |manager| manager.get(&somebody(), &id)).unwrap().allow_internet_access);
+        let shown = on!(world, 0, |manager| manager.get(&somebody(), &id)).unwrap();
+        assert_eq!(shown.allow_internet_access, !is_done);
+    }
+    [created.map(drop), updated]
+}
+
+#[test]
+fn a_sandbox_without_the_internet_is_refused_where_nobody_keeps_it_from_there() {
+    run(async {
+        let mut world = World::with(1, 2);
+        for refused in cut_off(&mut world).await {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Unsupported);
+            assert!(error.message.starts_with("allow_internet_access: "), "{}", error.message);
+        }
+        assert_eq!(world.claimed(), (1, 1), "nothing is made of it");
+    });
+}
+
+#[test]
+fn a_sandbox_without_the_internet_has_the_label_that_the_policy_of_its_namespace_selects() {
+    run(async {
+        let mut world = World::with(0, 2);
+        world.settings.no_internet = crate::NoInternet::enforced_in(&[NAMESPACE.to_owned()]);
+        world.start();
+        assert_eq!(cut_off(&mut world).await, [Ok(()), Ok(())]);
+        assert_eq!(world.claimed(), (2, 2));
     });
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use sandgate_sim::model::{CONFIG_MAPS, DeleteOptions, Place};
 use sandgate_sim::network::{Operation, UnderWay};
 use serde_json::Value;
@@ -158,6 +160,60 @@ fn what_another_manager_has_killed_does_not_count_though_the_cache_still_shows_i
         world.end(async move { manager.kill(&of, &first.id).await }).await.unwrap();
         let (manager, of) = (world.manager(1), caller.clone());
         world.end(async move { manager.create(&of, wanted()).await }).await.unwrap();
+    });
+}
+
+#[test]
+fn cpu_that_a_create_asks_for_counts_and_not_that_of_the_template() {
+    run(async {
+        let mut world = World::with(1, 2);
+        let caller = limited(Dimension::Cpu, Scope::All, 1000);
+        for (cpu, is_given) in [("4", false), ("1", true)] {
+            let before = world.model.revision();
+            let mut wanted = wanted();
+            wanted.extensions.cpu_limit = Some(cpu.to_owned());
+            let (manager, of) = (world.manager(0), caller.clone());
+            let created = world.end(async move { manager.create(&of, wanted).await }).await;
+            if is_given {
+                created.unwrap();
+            } else {
+                assert_eq!(kind(created), ErrorKind::QuotaExceeded);
+                assert_eq!(world.model.revision(), before, "nothing is written");
+            }
+        }
+        let (manager, of) = (world.manager(0), caller.clone());
+        let refused = world.end(async move { manager.create(&of, wanted()).await }).await;
+        assert_eq!(kind(refused), ErrorKind::QuotaExceeded, "all of the CPU is in use");
+    });
+}
+
+#[test]
+fn creates_that_wait_for_longer_than_entries_are_kept_do_not_exceed_the_quota() {
+    run(async {
+        let mut world = World::with(1, 0);
+        let caller = limited(Dimension::Sandboxes, Scope::All, 1);
+        let mut waiting = Vec::new();
+        for _ in 0..3 {
+            let mut wanted = wanted();
+            wanted.extensions.only_from_stock = true;
+            wanted.extensions.claim_timeout = Some(Duration::from_secs(3600));
+            let (manager, of) = (world.manager(0), caller.clone());
+            waiting.push(tokio::spawn(async move { manager.create(&of, wanted).await }));
+            world.rounds(20).await;
+            tokio::time::sleep(world.settings.quota_grace + Duration::from_secs(1)).await;
+        }
+        for _ in 0..3 {
+            world.stock();
+        }
+        world.show();
+        let mut given = 0;
+        for create in waiting {
+            match world.end_with(create, |_| Fate::Done).await {
+                Ok(_) => given += 1,
+                Err(error) => assert_eq!(error.kind, ErrorKind::QuotaExceeded, "{error}"),
+            }
+        }
+        assert_eq!((given, world.claimed().0), (1, 1));
     });
 }
 

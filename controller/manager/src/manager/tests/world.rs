@@ -3,6 +3,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -45,6 +46,8 @@ pub(crate) enum Fate {
     Unanswered,
     /// The server refuses it.
     Refused(u16),
+    /// It is still on its way.
+    Held,
 }
 
 /// The wall clock goes with the timers.
@@ -61,12 +64,24 @@ impl Clock for Wall {
 
 /// The gateways: what they were told.
 #[derive(Default)]
-pub(crate) struct Told(pub(crate) Mutex<Vec<RouteMessage>>);
+pub(crate) struct Told {
+    pub(crate) messages: Mutex<Vec<RouteMessage>>,
+    /// None of them answers.
+    pub(crate) is_mute: AtomicBool,
+}
 
 impl Push for Told {
-    fn push(&self, message: &RouteMessage, _: Instant) -> BoxFuture<'static, Vec<Delivery>> {
-        self.0.lock().push(message.clone());
-        std::future::ready(vec![Delivery::Delivered]).boxed()
+    fn push(&self, message: &RouteMessage, deadline: Instant) -> BoxFuture<'static, Vec<Delivery>> {
+        self.messages.lock().push(message.clone());
+        let is_mute = self.is_mute.load(Ordering::Relaxed);
+        async move {
+            if !is_mute {
+                return vec![Delivery::Delivered];
+            }
+            tokio::time::sleep_until(deadline).await;
+            vec![Delivery::Pending]
+        }
+        .boxed()
     }
 }
 
@@ -74,11 +89,19 @@ impl Push for Told {
 pub(crate) struct Envd {
     pub(crate) asked: Mutex<Vec<(String, String)>>,
     pub(crate) answers: Mutex<u16>,
+    /// How long an answer takes.
+    pub(crate) takes: Mutex<Duration>,
+    pub(crate) body: Mutex<Bytes>,
 }
 
 impl Default for Envd {
     fn default() -> Self {
-        Self { asked: Mutex::default(), answers: Mutex::new(204) }
+        Self {
+            asked: Mutex::default(),
+            answers: Mutex::new(204),
+            takes: Mutex::default(),
+            body: Mutex::default(),
+        }
     }
 }
 
@@ -86,7 +109,15 @@ impl Transport for Envd {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, Result<(u16, Bytes), String>> {
         let body = String::from_utf8(request.body().to_vec()).unwrap();
         self.asked.lock().push((request.uri().to_string(), body));
-        std::future::ready(Ok((*self.answers.lock(), Bytes::new()))).boxed()
+        let answer = (*self.answers.lock(), self.body.lock().clone());
+        let takes = *self.takes.lock();
+        async move {
+            if !takes.is_zero() {
+                tokio::time::sleep(takes).await;
+            }
+            Ok(answer)
+        }
+        .boxed()
     }
 }
 
@@ -129,7 +160,8 @@ impl World {
             clock: Arc::new(Wall { began: Instant::now(), at }),
             made: 0,
         };
-        let set = json!({"metadata": {"name": "base"}, "spec": {"replicas": 3, "template": pod()}});
+        let metadata = json!({"name": "base", "labels": {"app": "web"}});
+        let set = json!({"metadata": metadata, "spec": {"replicas": 3, "template": pod()}});
         world.model.create(&SANDBOX_SETS, NAMESPACE, set).unwrap();
         for _ in 0..stock {
             world.stock();
@@ -145,7 +177,8 @@ impl World {
         let number = self.replicas.len();
         let seed = u64::try_from(number).unwrap() + 1;
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        let cache = Cache::builder().system_namespace(SYSTEM).clock(clock).build().unwrap();
+        let cache = Cache::builder().system_namespace(SYSTEM).selector(&self.settings.selector).clock(clock);
+        let cache = cache.build().unwrap();
         let push = Arc::clone(&self.told) as Arc<dyn Push>;
         let envd = Arc::clone(&self.envd) as Arc<dyn Transport>;
         let manager = Manager::new(ManagerParts {
@@ -167,7 +200,7 @@ impl World {
     }
 
     /// Puts a sandbox into the pool.
-    fn stock(&mut self) {
+    pub(crate) fn stock(&mut self) {
         self.made += 1;
         let set = self.model.get(&Place::new(&SANDBOX_SETS, NAMESPACE, "base")).unwrap();
         let uid = set["metadata"]["uid"].clone();
@@ -201,6 +234,21 @@ impl World {
         self.network.bury(u64::try_from(replica).unwrap() + 1);
     }
 
+    /// The watches of a manager break: it goes on with what it knows.
+    pub(crate) async fn cut(&mut self, replica: usize) {
+        self.replicas[replica].lags = true;
+        self.replicas[replica].cache.stop().await;
+    }
+
+    /// The controller says that no runtime can pause the sandbox.
+    pub(crate) fn refuse_pause(&mut self, described: &Described) {
+        self.put(described, |sandbox| {
+            let mut refused = condition("SandboxPaused", false, "HibernateUnsupported");
+            refused["message"] = "nothing keeps a pod's state".into();
+            sandbox["status"]["conditions"].as_array_mut().unwrap().push(refused);
+        });
+    }
+
     /// A sandbox that the caller has.
     pub(crate) async fn created(&mut self, caller: &Caller) -> Described {
         let (manager, caller) = (self.manager(0), caller.clone());
@@ -228,6 +276,7 @@ impl World {
                     self.network.refuse(call.number, code);
                     self.network.deliver(call.number);
                 }
+                Fate::Held => {}
             }
         }
         if self.controls {
@@ -264,6 +313,21 @@ impl World {
         for _ in 0..count {
             self.round(|_| Fate::Done).await;
         }
+    }
+
+    /// Rounds with these fates, until something holds.
+    pub(crate) async fn until(
+        &mut self,
+        holds: impl Fn(&Self) -> bool,
+        mut fate: impl FnMut(&UnderWay) -> Fate,
+    ) {
+        for _ in 0..10_000 {
+            if holds(self) {
+                return;
+            }
+            self.round(&mut fate).await;
+        }
+        panic!("it never holds");
     }
 
     /// One step of the controller for each sandbox.
@@ -337,7 +401,7 @@ impl World {
 
     /// The states that the gateways were told since the last call.
     pub(crate) fn states(&self) -> Vec<String> {
-        self.told.0.lock().drain(..).map(|message| message.state).collect()
+        self.told.messages.lock().drain(..).map(|message| message.state).collect()
     }
 }
 
