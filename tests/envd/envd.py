@@ -5,7 +5,8 @@ It prints `listens` once it listens, and then one line of JSON for each request:
 What is real: processes, terminals, streams, files, the access token and signed URLs of files. What is not: there is no
 isolation. Commands are processes of this machine and of this user, whichever user the client names. Files are below a
 folder, --root, that clients see as `/`; commands start there, have their HOME there, and find it in ENVD_ROOT, but an
-absolute path in a command is the machine's. Paths that are relative mean the same file to both.
+absolute path in a command is the machine's. Paths that are relative mean the same file to both. What GET /metrics says
+is the machine's too.
 
 It speaks as envd 0.5.8 does: no metadata of files, no entries in events of a watch. Of POST /init it takes envVars and
 accessToken.
@@ -32,6 +33,7 @@ sys.dont_write_bytecode = True
 
 import keeper
 import upload
+import usage
 import wire
 from processes import Processes
 from tree import Tree
@@ -176,6 +178,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.file(sandbox, query, token, body)
         if not sandbox.allows(token):
             raise Refusal("unauthenticated", "unauthorized access, please provide a valid access token")
+        if at == "GET /metrics":
+            return self.answer_json(200, usage.now(sandbox.tree.root))
         if self.command == "POST" and url.path in sandbox.unary:
             self.demand("application/json")
             return self.answer_json(200, sandbox.unary[url.path](wire.parsed(body.read_all())))
@@ -183,7 +187,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.stream(*sandbox.streams[url.path], body)
         if at == "POST /process.Process/StreamInput":
             return self.stream_input(sandbox.processes, body)
-        if url.path in ("/health", "/init") or url.path in sandbox.unary or url.path in sandbox.streams:
+        if url.path in ("/health", "/init", "/metrics") or url.path in sandbox.unary or url.path in sandbox.streams:
             raise Refusal("unimplemented", "this path has another method", 405)
         raise Refusal("unimplemented", f"{url.path} is not served here", 404)
 

@@ -1,5 +1,6 @@
 //! A whole cluster for the scenarios: API server, controllers and scheduler, nodes that run pods as
 //! processes, and our own operator and manager, each a process of its own that can be killed and come back.
+//! In the operator's place there may be a double of OpenKruise's controllers ([`OpenKruise`]).
 //!
 //! ```no_run
 //! # async fn scenario() {
@@ -28,6 +29,7 @@ mod draft;
 mod manager;
 mod node;
 mod objects;
+mod openkruise;
 mod operator;
 
 use std::fs;
@@ -40,10 +42,14 @@ pub use draft::{pod_template, sandbox, sandbox_set};
 pub use manager::{Manager, ManagerBuilder, SYSTEM_NAMESPACE, api_request, new_sandbox};
 pub use node::{Node, NodeBuilder};
 pub use objects::{Objects, Resource};
+pub use openkruise::OpenKruise;
 pub use operator::{Operator, OperatorBuilder};
 
 use crate::kubernetes::{ApiServer, ApiServerBuilder};
 use crate::{Cli, DEADLINE, eventually, locations};
+
+/// The file with our definition of Sandbox.
+const SANDBOXES: &str = "agents.kruise.io_sandboxes.yaml";
 
 /// A control plane with controllers and scheduler. Clones are handles of the same one; it ends with the last
 /// of them.
@@ -61,6 +67,7 @@ pub struct ClusterBuilder {
     controllers: Vec<String>,
     heartbeat: Duration,
     bare: bool,
+    openkruise: bool,
 }
 
 impl ClusterBuilder {
@@ -100,6 +107,13 @@ impl ClusterBuilder {
         self
     }
 
+    /// Takes OpenKruise's definition of Sandbox (`tests/crds`) in the place of ours, which has more fields.
+    #[must_use]
+    pub fn openkruise_definition(mut self) -> Self {
+        self.openkruise = true;
+        self
+    }
+
     /// Starts the control plane and waits until it is ready: it serves, and controllers work.
     pub async fn start(self) -> Cluster {
         let program = locations::cluster();
@@ -111,7 +125,11 @@ impl ClusterBuilder {
         let api = self.api.controllers(self.controllers).without_definitions().start().await;
         let kubeconfig = api.admin_kubeconfig();
         let cluster = Cluster { api, kubeconfig, heartbeat: self.heartbeat };
-        if !self.bare {
+        if self.openkruise {
+            cluster.api.install("openkruise").await;
+            let others = definition_files().into_iter().filter(|file| !file.ends_with(SANDBOXES));
+            cluster.install(others).await;
+        } else if !self.bare {
             cluster.install_definitions().await;
         }
         cluster.account("default").await;
@@ -127,6 +145,7 @@ impl Cluster {
             controllers: Vec::new(),
             heartbeat: Duration::from_secs(2),
             bare: false,
+            openkruise: false,
         }
     }
 
@@ -164,7 +183,11 @@ impl Cluster {
 
     /// Installs our own definitions and waits until their objects are served.
     pub async fn install_definitions(&self) {
-        for file in definition_files() {
+        self.install(definition_files().into_iter()).await;
+    }
+
+    async fn install(&self, files: impl Iterator<Item = PathBuf>) {
+        for file in files {
             let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
             self.api.apply(&text).await;
         }
@@ -188,6 +211,12 @@ impl Cluster {
     /// Describes an operator.
     pub fn operator(&self) -> OperatorBuilder {
         OperatorBuilder::of(self)
+    }
+
+    /// Starts a double of OpenKruise's controllers, for the objects of one namespace. Our operator must not
+    /// run beside it.
+    pub fn openkruise(&self, namespace: &str) -> OpenKruise {
+        OpenKruise::start(self, namespace)
     }
 
     /// Describes a manager.

@@ -42,6 +42,10 @@ async function main() {
   await step('info', info)
   await step('setTimeout', async () => (await box.setTimeout(900_000), await minutes()))
   await step('listed', async () => (await listed({ metadata, state: ['running', 'paused'] })).join() === box.sandboxId)
+  await step('metrics', async () => {
+    const [now, ...more] = await box.getMetrics()
+    return [now.cpuCount > 0, 0 < now.memUsed && now.memUsed <= now.memTotal, more.length]
+  })
   await step('unknownTemplate', () => Sandbox.create('no-such-template'))
   await step('wrongKey', () => Sandbox.create(template, { apiKey: 'e2b_' + '0'.repeat(40) }))
   await step('otherInfo', () => Sandbox.getInfo(box.sandboxId, { apiKey: other }))

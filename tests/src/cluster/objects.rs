@@ -131,8 +131,16 @@ impl Objects {
 
     /// Changes an object's status by a merge patch.
     pub async fn patch_status(&self, name: &str, patch: &Value) -> Value {
-        let done = self.api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-        done.map_or_else(|e| panic!("patch the status of {name} with {patch}: {e}"), json)
+        let done = self.try_patch_status(name, patch).await;
+        done.unwrap_or_else(|e| panic!("patch the status of {name} with {patch}: {e}"))
+    }
+
+    /// Changes an object's status by a merge patch.
+    ///
+    /// # Errors
+    /// What the server says against it.
+    pub async fn try_patch_status(&self, name: &str, patch: &Value) -> kube::Result<Value> {
+        self.api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(json)
     }
 
     /// Deletes an object; one that is gone is no error.
@@ -145,7 +153,7 @@ impl Objects {
         self.delete_with(name, &DeleteParams::default().grace_period(0)).await;
     }
 
-    async fn delete_with(&self, name: &str, how: &DeleteParams) {
+    pub(super) async fn delete_with(&self, name: &str, how: &DeleteParams) {
         match self.api.delete(name, how).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}

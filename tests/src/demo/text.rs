@@ -19,7 +19,8 @@ impl Demo {
 # A request to the sandbox {SANDBOX}:
 curl -sS http://{gateway}/kruise/{ID}/{PAGE}/
 
-# Sandboxes of your own, with E2B's SDK (npm's works too, with the same variables):
+# Sandboxes of your own, with E2B's SDK (npm's works too, with the same variables; as old as 2.8.1
+# it also needs a domain after connect(): envoy/docs/e2b-sdk.md):
 pip install e2b
 {account}
 python3 -c '{snippet}'

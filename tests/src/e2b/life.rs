@@ -36,22 +36,37 @@ impl E2bSdk {
     /// Lives from create to kill, and makes the usual mistakes: what came of each call.
     pub async fn live(edition: Edition, place: Where<'_>, keys: [&str; 2], template: &str) -> Value {
         let mut life = edition.script("life").await;
-        life.args([template, keys[1]]).env("E2B_API_KEY", keys[0]);
-        match place {
+        life.args([template, keys[1]]);
+        said(place.tell(life, keys[0])).await
+    }
+
+    /// Lets the timeouts of two sandboxes pass: what came of each call. It needs some seconds.
+    pub async fn outlive(place: Where<'_>, key: &str, template: &str) -> Value {
+        let mut timeouts = Edition::Python.script("timeouts").await;
+        timeouts.arg(template);
+        said(place.tell(timeouts, key)).await
+    }
+}
+
+impl Where<'_> {
+    /// Tells a program of the SDK, in its environment.
+    fn tell(self, mut program: Command, key: &str) -> Command {
+        program.env("E2B_API_KEY", key);
+        match self {
             Where::Urls { api, sandboxes } => {
-                life.env("E2B_API_URL", api).env("E2B_SANDBOX_URL", sandboxes).env_remove("E2B_DOMAIN");
+                program.env("E2B_API_URL", api).env("E2B_SANDBOX_URL", sandboxes).env_remove("E2B_DOMAIN");
             }
             Where::Domain(domain, authority) => {
-                life.env("E2B_DOMAIN", domain).env_remove("E2B_API_URL").env_remove("E2B_SANDBOX_URL");
-                life.env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");
-                life.env("NODE_EXTRA_CA_CERTS", authority);
+                program.env("E2B_DOMAIN", domain).env_remove("E2B_API_URL").env_remove("E2B_SANDBOX_URL");
+                program.env("SSL_CERT_FILE", authority).env_remove("SSL_CERT_DIR");
+                program.env("NODE_EXTRA_CA_CERTS", authority);
             }
         }
         // A proxy of this machine would resolve the names in the SDK's place.
         for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
-            life.env_remove(name);
+            program.env_remove(name);
         }
-        said(life).await
+        program
     }
 }
 

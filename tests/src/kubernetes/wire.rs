@@ -94,7 +94,7 @@ impl Wire {
         self.state.add(ask, fault, None, 0);
     }
 
-    /// The same once so many lines of such answers have passed. For faults of lines.
+    /// The same once so many have passed: lines of such answers, or requests for a fault of requests.
     pub fn after(&self, lines: u32, ask: Ask, fault: Fault) {
         self.state.add(ask, fault, None, lines);
     }

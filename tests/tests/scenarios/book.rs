@@ -33,12 +33,13 @@ use sandgate_tests::{Gateway, locations};
 use serde_json::{Value, json};
 
 /// Each language with the marks of which a block needs exactly one.
-const KINDS: [(&str, &[&str]); 6] = [
+const KINDS: [(&str, &[&str]); 7] = [
     ("yaml", &["config", "routes", "values", "pod", "object", "alerts", "foreign", "test"]),
     ("sh", &["run", "serve", "check", "test"]),
     ("console", &["check"]),
     ("json", &["push"]),
     ("python", &["test"]),
+    ("js", &["test"]),
     ("text", &[]),
 ];
 

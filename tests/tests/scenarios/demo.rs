@@ -125,18 +125,21 @@ async fn shell(line: &str) -> String {
     done.stdout
 }
 
-fn installed_sdk() -> String {
-    let install = sandgate_tests::locations::repository().join("tests/e2b/install");
-    let done = Command::new(install).output().expect("install the SDK");
+/// Installs an SDK, and gives the folder with its packages.
+fn installed(install: &str, arguments: &[&str]) -> String {
+    let install = sandgate_tests::locations::repository().join("tests/e2b").join(install);
+    let done = Command::new(install).args(arguments).output().expect("install the SDK");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    let packages = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+    assert!(Path::new(&packages).is_dir(), "{packages}");
+    packages
 }
 
 #[tokio::test]
 async fn what_the_demo_prints_works_and_ctrl_c_leaves_nothing() {
     // Before the deadline of a line of shell runs.
-    let packages = installed_sdk();
-    assert!(Path::new(&packages).is_dir());
+    let (packages, node) = (installed("install", &[]), installed("js/install", &[]));
+    let older = installed("install", &["2.8.1"]);
     let mut demo = Started::with(&[]);
     let printed = demo.ready().await;
 
@@ -163,14 +166,27 @@ async fn what_the_demo_prints_works_and_ctrl_c_leaves_nothing() {
     let mut pasted = printed.lines().skip_while(|line| *line != "pip install e2b").skip(1);
     let (account, snippet) = (pasted.next().expect("a line"), pasted.next().expect("a line"));
     assert!(account.starts_with("export E2B_API_KEY='e2b_") && snippet.starts_with("python3 -c "));
-    let account = format!("{account}; export PYTHONPATH='{packages}' PYTHONDONTWRITEBYTECODE=1");
-    let made = shell(&format!("{account}; {snippet}")).await;
+    let python =
+        |packages: &str| format!("{account}; export PYTHONPATH='{packages}' PYTHONDONTWRITEBYTECODE=1");
+    let made = shell(&format!("{}; {snippet}", python(&packages))).await;
     assert!(made.trim_end().ends_with(" written through the gateway"), "{made}");
+    // The programs of the page, and what the page says of an older SDK, at the same time.
     let page = Page::read("envoy/docs/demo.md").blocks();
-    let program = page.iter().find(|block| block.is("python", "test")).expect("a program");
-    std::fs::write(demo.path("program.py"), &program.text).expect("write");
-    let said = shell(&format!("{account}; python3 '{}'", demo.path("program.py").display())).await;
-    assert!(said.starts_with("hello\n") && said.lines().count() == 3, "{said}");
+    let program = |language: &str, name: &str| {
+        let program = page.iter().find(|block| block.is(language, "test")).expect("a program");
+        std::fs::write(demo.path(name), &program.text).expect("write");
+        demo.path(name).display().to_string()
+    };
+    let runs = [
+        format!("{}; python3 '{}'", python(&packages), program("python", "program.py")),
+        format!("{account}; NODE_PATH='{node}' node '{}'", program("js", "program.cjs")),
+        format!("{}; {snippet}", python(&older)),
+    ];
+    let [python, javascript, older] = runs.each_ref().map(|line| shell(line));
+    let (python, javascript, older) = tokio::join!(python, javascript, older);
+    assert!(python.starts_with("hello\n") && python.lines().count() == 3, "{python}");
+    assert_eq!(javascript, "hello\n\ntrue\n");
+    assert!(older.trim_end().ends_with(" written through the gateway"), "{older}");
     assert!(demo.read("stderr").lines().all(|line| line.starts_with("demo: ")), "{}", demo.read("stderr"));
 
     let processes = demo.processes();

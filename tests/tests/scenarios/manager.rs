@@ -2,6 +2,8 @@
 //! operator, our gateways, and the real command.
 
 mod document;
+mod keys;
+mod openkruise;
 mod outages;
 mod pools;
 mod replicas;
@@ -11,7 +13,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use sandgate_tests::cluster::{Cluster, Manager, Node, Operator, Resource, pod_template, sandbox_set};
-use sandgate_tests::{DEADLINE, Gateway, Place, Sandbox, eventually};
+use sandgate_tests::{DEADLINE, Gateway, Place, Request, Sandbox, eventually};
 use serde_json::{Value, json};
 
 /// Where the sandboxes of these scenarios are.
@@ -24,7 +26,7 @@ const HOLLOW: &str = "hollow";
 /// A cluster that can make sandboxes.
 struct Site {
     // In the order in which they end.
-    _operator: Operator,
+    _operator: Option<Operator>,
     _node: Node,
     cluster: Cluster,
 }
@@ -36,7 +38,12 @@ impl Site {
 
     async fn of(cluster: Cluster) -> Self {
         let (node, operator) = tokio::join!(cluster.node("a").start(), cluster.operator().start());
-        Self { _operator: operator, _node: node, cluster }
+        Self { _operator: Some(operator), _node: node, cluster }
+    }
+
+    /// One whose sandboxes are made by somebody else than our operator.
+    async fn without_operator(cluster: Cluster) -> Self {
+        Self { _operator: None, _node: cluster.node("a").start().await, cluster }
     }
 
     /// Makes a template with so many warm sandboxes, and waits for them.
@@ -68,8 +75,14 @@ impl Site {
 
     /// A manager that tells these gateways what it does.
     async fn manager(&self, gateways: &[&Gateway]) -> Manager {
+        self.manager_by(&self.cluster.kubeconfig(), gateways).await
+    }
+
+    /// The same by another way to the API server.
+    async fn manager_by(&self, kubeconfig: &Path, gateways: &[&Gateway]) -> Manager {
         // One key of a scenario asks for more than a key of a user may.
-        let mut manager = self.cluster.manager().flag("--rate=100000").flag("--burst=100000");
+        let manager = self.cluster.manager().kubeconfig(kubeconfig);
+        let mut manager = manager.flag("--rate=100000").flag("--burst=100000");
         for gateway in gateways {
             manager = manager.gateway(gateway).await;
         }
@@ -92,6 +105,12 @@ impl Site {
         })
         .await
     }
+}
+
+/// Whether a gateway brings a request to this port of the sandbox.
+async fn serves(gateway: &Gateway, id: &str, port: u16) -> bool {
+    let request = Request::get("/").header("e2b-sandbox-id", id).header("e2b-sandbox-port", port.to_string());
+    gateway.send(request).await.status == 200
 }
 
 /// Answers on every address of this machine, so also on that of every pod without processes.

@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 
 use http_body_util::Full;
 use sandgate_tests::{
-    Authority, Cli, Client, Place, RawSandbox, Reply, Request, Running, Sandbox, WebSocket, route, routes,
+    Authority, Cli, Client, Place, RawSandbox, Reply, Request, RouteEntry, Running, Sandbox, WebSocket,
+    route, routes,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -28,6 +29,11 @@ struct Site {
 
 impl Site {
     async fn open(config: &Value) -> Self {
+        Self::with(config, &[]).await
+    }
+
+    /// The same with more sandboxes.
+    async fn with(config: &Value, more: &[RouteEntry]) -> Self {
         let demo = sandbox("demo").await;
         let folder = TempDir::with_prefix("sandgate-manager-").expect("create a folder");
         let file = |name: &str, text: &str| {
@@ -36,7 +42,8 @@ impl Site {
             path.display().to_string()
         };
         // A sandbox with the ID `api`: whoever could be reached as it would get what is for the manager.
-        let text = routes([route("demo").ip(demo.ip()), route("api").id("api").ip(demo.ip())]);
+        let known = [route("demo").ip(demo.ip()), route("api").id("api").ip(demo.ip())];
+        let text = routes(known.into_iter().chain(more.iter().cloned()));
         let (routes, config) = (file("routes.yaml", &text), file("gateway.yaml", &config.to_string()));
         let mut arguments = vec!["run", "--port", "0", "--admin-port", "0", "--concurrency", "2"];
         arguments.extend(["--config", &config, "--routes", &routes]);
@@ -192,22 +199,43 @@ async fn bodies_pass_whole_and_an_answer_may_take_longer_than_envoys_default() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_sent_is_not_sent_again_and_one_that_finds_nobody_is_told_so() {
-    // It takes the request and hangs up.
-    let manager = RawSandbox::answering("").await;
-    let address = SocketAddr::new(manager.ip(), manager.port());
-    let site = Site::open(&json!({ "manager": { "address": address.to_string() } })).await;
+async fn a_request_that_was_sent_is_not_sent_again_by_anybody_and_one_that_was_not_may_be() {
     let create = || Request::post("/kruise/api/sandboxes").header("x-envoy-retry-on", "5xx,reset");
-    assert_eq!(site.send(create()).await.status, 503);
-    assert_eq!((manager.requests(), site.stat("cluster.manager.upstream_rq_retry").await), (1, 0));
-    drop(manager);
+    // It takes the request, and hangs up or says what is no answer.
+    for answer in ["", "this is no HTTP\r\n\r\n"] {
+        let manager = RawSandbox::answering(answer).await;
+        let address = SocketAddr::new(manager.ip(), manager.port());
+        let site = Site::open(&json!({ "manager": { "address": address.to_string() } })).await;
+        let reply = site.send(create()).await;
+        assert!([502, 503].contains(&reply.status), "{answer:?}: {} {}", reply.status, reply.text());
+        // E2B's SDK sends a create again after such a status, unless it is told not to.
+        assert_eq!(reply.header("should-retry"), "false", "{answer:?}: {}", reply.text());
+        assert_eq!((manager.requests(), site.stat("cluster.manager.upstream_rq_retry").await), (1, 0));
+    }
 
     let place = Place::reserve();
     let nobody = json!({ "manager": { "address": format!("{}:1", place.ip()) } });
     let site = Site::open(&nobody).await;
-    assert_eq!(site.send(create()).await.status, 503);
+    let reply = site.send(create()).await;
+    assert_eq!((reply.status, reply.header("should-retry")), (503, ""), "{}", reply.text());
     let demo = Request::get("/x").host("8000-default--demo.sandbox.test");
     assert_eq!(site.send(demo).await.sandbox(), "demo");
+}
+
+/// What a sandbox does with a request is its own business: nothing is said of it that is said of the manager.
+#[tokio::test]
+async fn a_sandbox_that_hangs_up_is_answered_for_as_without_a_manager() {
+    let manager = Sandbox::start("manager").await;
+    let sandbox = RawSandbox::answering("").await;
+    let mut answers = Vec::new();
+    for config in [with_manager(&manager, &json!({})), json!({})] {
+        let site = Site::with(&config, &[route("rude").ip(sandbox.ip())]).await;
+        let ask = Request::post("/x").host(&format!("{}-default--rude.sandbox.test", sandbox.port()));
+        let reply = site.send(ask).await;
+        answers.push((reply.status, reply.text().to_owned(), reply.header("should-retry").to_owned()));
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!((answers[0].0, answers[0].2.as_str(), sandbox.requests()), (503, "", 2), "{answers:?}");
 }
 
 #[tokio::test]
@@ -218,7 +246,8 @@ async fn a_manager_is_found_by_name_and_one_that_is_not_keeps_nobody_from_sandbo
     assert_eq!(site.send(Request::get("/kruise/api/x")).await.sandbox(), "manager");
 
     let site = Site::open(&json!({ "manager": { "address": "nobody.invalid:80" } })).await;
-    assert_eq!(site.send(Request::get("/kruise/api/x")).await.status, 503);
+    let reply = site.send(Request::get("/kruise/api/x")).await;
+    assert_eq!((reply.status, reply.header("should-retry")), (503, ""), "it may be sent again");
     let demo = Request::get("/x").host("8000-default--demo.sandbox.test");
     assert_eq!(site.send(demo).await.sandbox(), "demo");
 }
@@ -233,6 +262,7 @@ async fn over_tls_the_manager_has_to_show_the_name_that_is_expected() {
         let site = Site::open(&json!({ "manager": { "address": manager.authority(), "tls": tls } })).await;
         let reply = site.send(Request::get("/kruise/api/x")).await;
         assert_eq!(reply.status, status, "{name}: {}", reply.text());
+        assert_eq!(reply.header("should-retry"), "", "{name}: the request was not sent");
     }
 }
 

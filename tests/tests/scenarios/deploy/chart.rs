@@ -122,6 +122,7 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["manager.colour=blue"], &["/manager", "colour"]),
         (&["manager.replicas=0"], &["/manager/replicas"]),
         (&["manager.address=nowhere"], &["/manager/address"]),
+        (&["manager.noInternetNamespaces={*}"], &["/manager/noInternetNamespaces/0"]),
         (&["manager.enabled=true", "manager.address=m:80"], &["manager.address", "manager.enabled"]),
         (&["admission.openkruise.writers={a'b}"], &["/admission/openkruise/writers/0"]),
     ];

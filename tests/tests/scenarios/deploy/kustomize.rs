@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use sandgate_tests::deploy::{committed, documents, folder, template, tool};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{MANAGER, OPERATOR, rendered};
 
@@ -78,6 +80,34 @@ async fn the_component_is_made_of_the_chart_with_the_manager() {
         template.starts_with("manager/") && template != "manager/rbac.yaml"
     });
     committed(&folder().join("kustomize/components/manager/manager.yaml"), &component);
+}
+
+#[tokio::test]
+async fn the_component_is_made_of_the_chart_without_internet_and_an_overlay_takes_it() {
+    let namespace = "manager.noInternetNamespaces={default}";
+    let rendered = template(&["--set", "manager.enabled=true", "--set", namespace]).await.expect("manifests");
+    let policy = without_helm(&rendered, |template| template == "manager/nointernet.yaml");
+    let component = folder().join("kustomize/components/no-internet");
+    committed(&component.join("networkpolicy.yaml"), &policy);
+
+    // Kustomize takes no absolute path.
+    let own = TempDir::with_prefix("sandgate-overlay-").expect("create a folder");
+    let above = own.path().canonicalize().expect("a path").components().count() - 1;
+    let from_here = |path: &Path| {
+        format!("{}{}", "../".repeat(above), path.display().to_string().trim_start_matches('/'))
+    };
+    let overlay = json!({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [from_here(&folder().join("kustomize/overlays").join(MANAGER))],
+        "components": [from_here(&component)],
+    });
+    fs::write(own.path().join("kustomization.yaml"), overlay.to_string()).expect("write");
+    let built = tool("kustomize", &["build", own.path().to_str().expect("text")]).await;
+    let built = normal(&built.unwrap_or_else(|e| panic!("{e}")));
+    let (_, values) = OVERLAYS.into_iter().find(|(overlay, _)| *overlay == MANAGER).expect("an overlay");
+    let chart = template(&[values, &["--set", namespace][..]].concat()).await.expect("manifests");
+    assert_eq!(built, normal(&chart));
 }
 
 /// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy.

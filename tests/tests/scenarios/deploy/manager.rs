@@ -113,6 +113,47 @@ async fn rules_for_networks_need_a_right_of_their_own() {
     }
 }
 
+/// What the policy selects is what a create writes: `installed` looks at that in a cluster.
+#[tokio::test]
+async fn sandboxes_can_be_without_the_internet_where_a_policy_says_so_and_the_manager_knows() {
+    let policies = |objects: &[Value]| -> Vec<Value> {
+        let name = "sandgate-manager-no-internet";
+        objects.iter().filter(|object| object["metadata"]["name"] == name).cloned().collect()
+    };
+    let none = manifests(&["manager.enabled=true"]).await;
+    assert!(policies(&none).is_empty());
+    assert!(!arguments(&none).iter().any(|argument| argument.contains("no-internet")));
+
+    let two = manifests(&["manager.enabled=true", "manager.noInternetNamespaces={team-a,team-b}"]).await;
+    assert!(arguments(&two).contains(&"--no-internet-namespaces=team-a,team-b"));
+    let policies = policies(&two);
+    for (policy, namespace) in policies.iter().zip(["team-a", "team-b"]) {
+        assert_eq!(
+            (&policy["kind"], &policy["metadata"]["namespace"]),
+            (&json!("NetworkPolicy"), &json!(namespace))
+        );
+        // Egress is the policy's business, and it lets nothing through.
+        assert_eq!(
+            (&policy["spec"]["policyTypes"], &policy["spec"]["egress"]),
+            (&json!(["Egress"]), &json!([]))
+        );
+    }
+    assert_eq!(policies.len(), 2);
+}
+
+#[tokio::test]
+async fn a_manager_that_is_told_to_end_has_the_time_that_its_arguments_allow_it() {
+    let objects = manifests(&["manager.enabled=true"]).await;
+    let seconds = |option: &str| -> u64 {
+        let value = arguments(&objects).into_iter().find_map(|argument| argument.strip_prefix(option));
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {option}"))
+    };
+    // Both together, and some time for the tasks that end last.
+    let longest = seconds("--drain-delay=") + seconds("--drain-timeout=") + 15;
+    let grace = pod(&objects)["terminationGracePeriodSeconds"].as_u64();
+    assert!(grace >= Some(longest), "{grace:?} s to end, {longest} s needed");
+}
+
 /// The manager's side and the gateway's say the same: where, and by which proof.
 #[tokio::test]
 async fn a_manager_that_pushes_has_what_the_gateways_ask_for() {

@@ -36,6 +36,21 @@ fn assert_came(seen: &Value, values: &[(&str, Value)], exceptions: &[(&str, &str
     assert!(wrong.is_empty(), "{}\n\nof: {seen:#}", wrong.join("\n"));
 }
 
+/// What came of two sandboxes whose timeout passed.
+pub(super) fn timeouts(seen: &Value, not_found: &str) {
+    let values = [
+        ("ended_is_running", "False"),
+        ("left_over", "True"),
+        ("auto_paused", "True"),
+        ("auto_paused_running", "[]"),
+        ("woken", "still here\n"),
+        ("woken_running", "True"),
+        ("woken_kill", "True"),
+    ];
+    let exceptions = [("ended_info", not_found), ("ended_connect", not_found)];
+    assert_came(seen, &values.map(|(call, value)| (call, json!(value))), &exceptions);
+}
+
 /// Python's outcomes, of both versions but for the exceptions that 2.8.1 does not have.
 fn python(seen: &Value, version: &str) {
     let old = version == "2.8.1";
@@ -57,7 +72,7 @@ fn python(seen: &Value, version: &str) {
         ("listed_other", "[]"),
         ("listed_paused", "[]"),
         ("connected", "written by the SDK"),
-        ("metrics", "True"),
+        ("metrics", "[true, true, true]"),
         ("other_kill", "False"),
         ("other_list", "0"),
         ("untouched", "written by the SDK"),
@@ -67,6 +82,7 @@ fn python(seen: &Value, version: &str) {
         ("paused_listed", "True"),
         ("paused_running", "[]"),
         ("paused_is_running", "False"),
+        ("paused_metrics", "[]"),
         ("resume", "True"),
         ("resumed_state", "['running', 10]"),
         ("resumed_env", "hello there\n"),
@@ -91,6 +107,7 @@ fn python(seen: &Value, version: &str) {
         ("killed_connect", not_found),
     ];
     assert_came(seen, &values.map(|(call, value)| (call, json!(value))), &exceptions);
+    timeouts(seen, not_found);
     let unknown = seen["unknown_template"]["message"].as_str().expect("an exception");
     assert!(unknown.contains("no-such-template"), "it says which template: {unknown}");
     // Nobody learns from the words whether another key has such a sandbox.
@@ -107,6 +124,7 @@ fn javascript(seen: &Value) {
         ("info", json!([BASE, true, "running"])),
         ("setTimeout", json!(15)),
         ("listed", json!(true)),
+        ("metrics", json!([true, true, 0])),
         ("otherKill", json!(false)),
         ("pause", json!(true)),
         ("pauseAgain", json!(false)),

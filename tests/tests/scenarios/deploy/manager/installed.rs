@@ -44,13 +44,16 @@ struct Installed {
 
 impl Installed {
     /// `helm install`, and then the manager as a node would start it.
-    async fn start(cluster: &Cluster, release: &str, files: &Path) -> Self {
+    ///
+    /// Sandboxes of the namespace can be without access to the internet.
+    async fn start(cluster: &Cluster, release: &str, namespace: &str, files: &Path) -> Self {
         let (chart, kubeconfig) = (folder().join("chart"), cluster.kubeconfig());
         let [chart, kubeconfig] = [&chart, &kubeconfig].map(|path| path.to_str().expect("text"));
         let install = ["install", release, chart, "--kubeconfig", kubeconfig, "--namespace", release];
         let subject = format!(
             "push.tokenReview.subjects={{system:serviceaccount:{release}:{release}-sandgate-manager}}"
         );
+        let cut_off = format!("manager.noInternetNamespaces={{{namespace}}}");
         let values = [
             "providers[0].kind=openkruise",
             "operator.enabled=true",
@@ -59,6 +62,7 @@ impl Installed {
             "push.enabled=true",
             "push.tokenReview.audience=sandgate-push",
             &subject,
+            &cut_off,
         ];
         let values = values.iter().flat_map(|value| ["--set", value]);
         let arguments: Vec<&str> = install.into_iter().chain(values).collect();
@@ -105,6 +109,14 @@ impl Installed {
         client.send_within(4 * DEADLINE, request).await.expect("an answer")
     }
 
+    /// Waits until it knows a key.
+    async fn knows(&self, key: &str) {
+        eventually("the key is known", DEADLINE, async || {
+            (self.ask(api_request(key, "GET", "/v2/sandboxes", None)).await.status == 200).then_some(())
+        })
+        .await;
+    }
+
     async fn done(&self, key: &str, method: &str, path: &str, body: Option<Value>) -> Reply {
         let reply = self.ask(api_request(key, method, path, body.as_ref())).await;
         assert!((200..300).contains(&reply.status), "{method} {path}: {} {}", reply.status, reply.text());
@@ -123,14 +135,8 @@ async fn exercise(cluster: &Cluster, release: &str, manager: &Installed) {
     let own = ["--system-namespace", release];
     let admin = cluster.api_key_with("admin", &[&own[..], &["--team", "admin"]].concat()).await;
     let limited = cluster.api_key_with("ci", &[&own[..], &["--quota", "sandbox.count=5"]].concat()).await;
-    let known = async |key: &str| {
-        eventually("the key is known", DEADLINE, async || {
-            (manager.ask(api_request(key, "GET", "/v2/sandboxes", None)).await.status == 200).then_some(())
-        })
-        .await;
-    };
-    known(&admin).await;
-    known(&limited).await;
+    manager.knows(&admin).await;
+    manager.knows(&limited).await;
 
     // One of the pool, one more that is made, and one that is asked for twice.
     let create = json!({ "templateID": "base", "envVars": { "A": "b" } });
@@ -155,6 +161,39 @@ async fn exercise(cluster: &Cluster, release: &str, manager: &Installed) {
     manager.done(&admin, "DELETE", &revoked, None).await;
 }
 
+/// Takes a sandbox of the pool that must not reach the internet: the policy of the chart selects its pod, and
+/// none of the others.
+async fn cut_off(cluster: &Cluster, release: &str, namespace: &str, manager: &Installed) {
+    let key = cluster.api_key_with("cut-off", &["--system-namespace", release]).await;
+    manager.knows(&key).await;
+    let sets = cluster.objects(Resource::SandboxSet, namespace);
+    sets.until("base", "it is filled", |set| set["status"]["availableReplicas"] == 1).await;
+    let create = json!({ "templateID": "base", "allow_internet_access": false });
+    let made = manager.done(&key, "POST", "/sandboxes", Some(create)).await.json();
+    let label = format!("agents.kruise.io/sandbox-id={}", made["sandboxID"].as_str().expect("an ID"));
+    let sandbox = cluster.objects(Resource::Sandbox, namespace).labelled(&label).await;
+    let name = sandbox[0]["metadata"]["name"].clone();
+
+    let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
+    let request = http::Request::get(path).body(Vec::new()).expect("a request");
+    let policies: Value = cluster.client().request(request).await.expect("policies");
+    let [policy] = policies["items"].as_array().expect("a list").as_slice() else {
+        panic!("one policy: {policies}")
+    };
+    let labels = policy["spec"]["podSelector"]["matchLabels"].as_object().expect("labels").iter();
+    let selector: Vec<String> =
+        labels.map(|(name, value)| format!("{name}={}", value.as_str().expect("text"))).collect();
+    let pods = cluster.objects(Resource::Pod, namespace);
+    // It had its pod before, which gets the label from the operator.
+    eventually("the policy selects the pod", DEADLINE, async || {
+        let selected = pods.labelled(&selector.join(",")).await;
+        let names: Vec<&Value> = selected.iter().map(|pod| &pod["metadata"]["name"]).collect();
+        (names == [&name]).then_some(())
+    })
+    .await;
+    assert!(pods.list().await.len() > 1, "there are others");
+}
+
 #[tokio::test]
 async fn the_manager_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let files = TempDir::with_prefix("sandgate-rights-").expect("create a folder");
@@ -162,12 +201,13 @@ async fn the_manager_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let cluster = cluster.without_definitions().start().await;
     let _node = cluster.node("a").start().await;
     let (release, namespace) = (cluster.namespace("chart").await, cluster.namespace("tenant").await);
-    let mut manager = Installed::start(&cluster, &release, files.path()).await;
+    let mut manager = Installed::start(&cluster, &release, &namespace, files.path()).await;
     let _operator = cluster.operator().start().await;
     let sets = cluster.objects(Resource::SandboxSet, &namespace);
     sets.create(&sandbox_set("base", 1, &pod_template("envd"))).await;
     sets.until("base", "it is filled", |set| set["status"]["availableReplicas"] == 1).await;
     exercise(&cluster, &release, &manager).await;
+    cut_off(&cluster, &release, &namespace, &manager).await;
     let ended = manager.daemon.stop().await;
     assert!(ended.success(), "{ended}");
 
