@@ -196,13 +196,16 @@ bench-operator: ## What the operator costs on a cluster of hollow pods, for the 
 
 bench-manager: module ## What the manager costs: claims, memory, reads, waits, and the first routed request, for the record: half an hour (ARGS=--quick for a look)
 	cargo build --release --locked -p sandgate -p sandgate-manager -p sandgate-benches --bin sandgate --bin sandgate-manager --bin manager
-	mkdir -p benches/results/manager
+	mkdir -p $(MANAGER_OUT)
 	for bench in reads waits claim route memory; do \
 	  SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_ENVOY="$$($(BUILT)/release/sandgate envoy)" \
 	    SANDGATE_BIN=$(BUILT)/release/sandgate SANDGATE_MANAGER=$(BUILT)/release/sandgate-manager \
-	    $(BUILT)/release/manager $$bench --out benches/results/manager/$$bench.tsv $(ARGS) \
-	    | tee benches/results/manager/$$bench.txt; \
+	    $(BUILT)/release/manager $$bench --out $(MANAGER_OUT)/$$bench.tsv $(ARGS) \
+	    | tee $(MANAGER_OUT)/$$bench.txt; \
 	done
+
+# A look must not replace the record.
+MANAGER_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-manager,benches/results/manager)
 
 bench-build: module
 	@.ci/deps wrk:wrk valgrind:valgrind pip3:python3-pip

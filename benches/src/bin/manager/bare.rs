@@ -78,24 +78,30 @@ pub(crate) async fn run(
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(sandbox) = sandboxes.get(number) else { return times };
                 let began = Instant::now();
-                let text = |field: &str| sandbox["metadata"][field].as_str().unwrap_or_default();
-                let path = format!(
-                    "/apis/agents.kruise.io/v1alpha1/namespaces/{}/sandboxes/{}?fieldManager=sandgate-manager",
-                    text("namespace"),
-                    text("name")
-                );
-                let request = Request::patch(path)
-                    .header("content-type", "application/merge-patch+json")
-                    .body(mould.patch(sandbox, number))
-                    .expect("a request");
-                let answer: Value = client.request(request).await.expect("a claim");
-                assert_eq!(answer["kind"], "Sandbox", "{answer}");
+                claim(&client, &mould, sandbox, number).await;
                 times.push(began.elapsed().as_secs_f64() * 1e3);
             }
         });
     }
     let times = workers.join_all().await.concat();
     Timed { count, seconds: began.elapsed().as_secs_f64(), times }
+}
+
+/// Claims this one, and returns it as it is then.
+pub(crate) async fn claim(client: &Client, mould: &Mould, sandbox: &Value, number: usize) -> Value {
+    let text = |field: &str| sandbox["metadata"][field].as_str().unwrap_or_default();
+    let path = format!(
+        "/apis/agents.kruise.io/v1alpha1/namespaces/{}/sandboxes/{}?fieldManager=sandgate-manager",
+        text("namespace"),
+        text("name")
+    );
+    let request = Request::patch(path)
+        .header("content-type", "application/merge-patch+json")
+        .body(mould.patch(sandbox, number))
+        .expect("a request");
+    let answer: Value = client.request(request).await.expect("a claim");
+    assert_eq!(answer["kind"], "Sandbox", "{answer}");
+    answer
 }
 
 /// A merge patch from one to the other.

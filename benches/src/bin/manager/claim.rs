@@ -39,8 +39,9 @@ pub(crate) struct Timed {
 pub(crate) async fn run(common: &Common, record: &mut Record) {
     let site = Site::start().await;
     let key = site.cluster.api_key("bench").await;
-    // As the manager is installed, but for its limit of requests a second.
-    let manager = site.cluster.manager().flag("--log=warn").flag("--rate=0").start().await;
+    // As the manager is installed, with its line in the log for each request, but without its limit of
+    // requests a second.
+    let manager = site.cluster.manager().flag("--rate=0").start().await;
     let mould = Arc::new(learn(&site, &manager, &key).await);
     println!("a claim is a merge patch of {} bytes", mould.bytes());
     let client = site.cluster.api().client_with(site.cluster.api().admin_token()).await;
@@ -90,7 +91,7 @@ fn compare(record: &Record, size: usize, condition: &str) {
 }
 
 /// Does one claim, and sees what it changed.
-async fn learn(site: &Site, manager: &Manager, key: &str) -> Mould {
+pub(crate) async fn learn(site: &Site, manager: &Manager, key: &str) -> Mould {
     site.fill("mould", 1).await;
     site.until_followed(manager, 1).await;
     let before = site.sandboxes().await.remove(0);

@@ -11,6 +11,7 @@ mod bare;
 mod claim;
 mod memory;
 mod objects;
+mod pace;
 mod reads;
 mod route;
 mod runtimes;
@@ -60,7 +61,7 @@ struct Common {
     /// How many sandboxes [default: claim 1000 a round; memory, reads 100000; waits 10000; route 1000]
     #[arg(long, value_name = "N")]
     sandboxes: Option<usize>,
-    /// How many rounds [default: 10; memory 1; route 1]
+    /// How many rounds [default: 10; reads 20; memory and route 3]
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
     /// How many requests are under way at a time

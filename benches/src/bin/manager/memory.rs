@@ -16,7 +16,7 @@ use crate::site::{Site, address, name};
 pub(crate) async fn run(common: &Common, record: &mut Record) {
     let site = Site::start().await;
     let size = common.sandboxes(100_000);
-    let empty = site.cluster.manager().flag("--log=warn").start().await;
+    let empty = site.cluster.manager().start().await;
     record.add("resident, MB", "manager", 0, "empty", 0, megabytes(empty.pid(), "VmRSS"));
     drop(empty);
     let began = Instant::now();
@@ -28,7 +28,7 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
     println!("{size} sandboxes written after {:.0} s", began.elapsed().as_secs_f64());
     for round in 0..common.rounds(3) {
         let began = Instant::now();
-        let manager = site.cluster.manager().flag("--log=warn").start().await;
+        let manager = site.cluster.manager().spawn();
         site.until_followed(&manager, size).await;
         record.add("start, s", "manager", size, "", round, began.elapsed().as_secs_f64());
         record.add(

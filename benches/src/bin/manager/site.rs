@@ -93,8 +93,9 @@ impl Site {
     pub(crate) async fn until_followed(&self, manager: &Manager, count: usize) {
         eventually(&format!("the manager knows {count} sandboxes"), PATIENCE, async || {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            let metrics = manager.metrics().await;
-            let line = metrics.lines().find(|line| {
+            // One that has just been started does not answer yet.
+            let metrics = manager.page("/metrics").await?;
+            let line = metrics.text().lines().find(|line| {
                 line.starts_with("sandgate_manager_objects") && line.contains("\"sandboxes\"")
             })?;
             let known: f64 = line.rsplit(' ').next()?.parse().ok()?;

@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 
 use crate::Common;
 use crate::objects::{self, key, sandbox, uid};
+use crate::pace::Pace;
 
 /// Events a second.
 const RATE: u32 = 2_000;
@@ -45,7 +46,9 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
     }
     let spread = Spread::of(&record.rounds("wake-up, p99, µs", "cache", size, "each its own"));
     let bare = Spread::of(&record.rounds("wake-up, p99, µs", "bare", size, "each its own"));
+    let all = Spread::of(&record.rounds("wake-up, p99, µs", "cache", size, "all for one"));
     println!("p99 of a wake-up among {size}: {spread} µs (wanted: 2000); without a cache {bare} µs");
+    println!("p99 of {size} wake-ups by one event: {all} µs");
 }
 
 /// Starts a wait for each of these sandboxes; returns when all of them wait.
@@ -88,7 +91,7 @@ async fn each_its_own(size: usize) -> Vec<f64> {
         .collect();
     let sent = std::thread::spawn(move || {
         let mut sent = vec![Instant::now(); count];
-        let mut pace = Pace::start();
+        let mut pace = Pace::of(RATE);
         for (number, bytes) in events {
             let (_, object) = feed.decode(bytes.as_bytes()).expect("a sandbox");
             pace.wait();
@@ -118,7 +121,7 @@ async fn bare(size: usize) -> Vec<f64> {
     let feed = cache.feed::<SandboxFacts>();
     let bytes = sandbox(1, 2, true).to_string();
     let sent = std::thread::spawn(move || {
-        let mut pace = Pace::start();
+        let mut pace = Pace::of(RATE);
         let send = |sender: oneshot::Sender<()>| {
             let _decoded = feed.decode(bytes.as_bytes()).expect("a sandbox");
             pace.wait();
@@ -131,26 +134,6 @@ async fn bare(size: usize) -> Vec<f64> {
     let woken = waits.join_all().await;
     let sent = sent.join().expect("the feeder");
     woken.into_iter().map(|(number, at)| micros(sent[number], at)).collect()
-}
-
-/// When events come.
-struct Pace {
-    began: Instant,
-    events: u32,
-}
-
-impl Pace {
-    fn start() -> Self {
-        Self { began: Instant::now(), events: 0 }
-    }
-
-    /// Blocks until the next event is due.
-    fn wait(&mut self) {
-        let due = self.began + Duration::from_secs(1) / RATE * self.events;
-        self.events += 1;
-        #[expect(clippy::disallowed_methods, reason = "a pace is time, and this is a thread of our own")]
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-    }
 }
 
 async fn all_for_one(size: usize) -> Vec<f64> {
