@@ -6,12 +6,12 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use http_body_util::Full;
 use kube::Client as Kubernetes;
-use sandgate_tests::{Client, Gateway, Request, refresh_request};
+use sandgate_tests::{Client, Gateway, Request, eventually, refresh_request};
 use serde_json::{Value, json};
 
-use super::{GATEWAYS, ask, known_id, known_token, millis};
+use super::{GATEWAYS, PATIENCE, ask, known_id, known_token, millis};
 use crate::bare::{self, Mould};
-use crate::site::{Site, address, name};
+use crate::site::{Site, address};
 
 const PARTS: [&str; 4] = ["the write of a claim", "an init", "a push to every gateway", "a first request"];
 
@@ -40,8 +40,12 @@ impl Parts<'_> {
         let is_ours = |sandbox: &Value| {
             sandbox["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix))
         };
-        let free: Vec<Value> = self.site.sandboxes().await.into_iter().filter(is_ours).collect();
-        assert_eq!(free.len(), known.len(), "{} is one of them", name(prefix, 0));
+        // The API server's list is behind for a moment after objects that were written past it.
+        let free: Vec<Value> = eventually("the pool is there", PATIENCE, async || {
+            let free: Vec<Value> = self.site.sandboxes().await.into_iter().filter(is_ours).collect();
+            (free.len() == known.len()).then_some(free)
+        })
+        .await;
         let tasks: Vec<(&Value, usize)> = free.iter().zip(known.iter().copied()).collect();
         let workers = (0..workers).map(async |worker| {
             let mut lines = join_all(self.gateways.iter().map(Gateway::client)).await;
