@@ -27,7 +27,7 @@ pub use deletion::{DeleteOptions, Deleted};
 pub use history::{Change, Event};
 pub use kind::{
     CHECKPOINTS, CONFIG_MAPS, EVENTS, Kind, LEASES, PODS, SANDBOX_SETS, SANDBOX_TEMPLATES, SANDBOXES,
-    SECRETS, VOLUME_CLAIMS,
+    SECRETS, TRAFFIC_POLICIES, VOLUME_CLAIMS,
 };
 pub use object::Place;
 use object::{copy, metadata, text, uid};

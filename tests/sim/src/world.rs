@@ -14,7 +14,7 @@ mod tests;
 mod watching;
 mod weather;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -121,6 +121,8 @@ pub struct World<P> {
     /// One slot for each copy; the number of a process changes when it is started anew.
     slots: Vec<u64>,
     running: BTreeMap<u64, Running<P>>,
+    /// Nothing becomes of the requests of these processes.
+    held: BTreeSet<u64>,
     started: u64,
     steps: u64,
 }
@@ -173,6 +175,7 @@ impl<P: Process> World<P> {
             weather,
             slots: Vec::new(),
             running: BTreeMap::new(),
+            held: BTreeSet::new(),
             started: 0,
             steps: 0,
         };

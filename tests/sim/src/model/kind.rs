@@ -82,6 +82,8 @@ pub static SANDBOX_SETS: Kind = custom("sandboxsets", "SandboxSet", true, true);
 pub static SANDBOX_TEMPLATES: Kind = custom("sandboxtemplates", "SandboxTemplate", false, false);
 /// `checkpoints`
 pub static CHECKPOINTS: Kind = custom("checkpoints", "Checkpoint", true, false);
+/// `trafficpolicies`
+pub static TRAFFIC_POLICIES: Kind = custom("trafficpolicies", "TrafficPolicy", false, false);
 /// `pods`
 pub static PODS: Kind = core("pods", "Pod", true, true);
 /// `persistentvolumeclaims`
@@ -96,11 +98,12 @@ pub static EVENTS: Kind = Kind { group: "events.k8s.io", ..core("events", "Event
 pub static LEASES: Kind =
     Kind { group: "coordination.k8s.io", unconditional: false, ..core("leases", "Lease", false, false) };
 
-static KINDS: [&Kind; 10] = [
+static KINDS: [&Kind; 11] = [
     &SANDBOXES,
     &SANDBOX_SETS,
     &SANDBOX_TEMPLATES,
     &CHECKPOINTS,
+    &TRAFFIC_POLICIES,
     &PODS,
     &VOLUME_CLAIMS,
     &SECRETS,

@@ -22,9 +22,24 @@ pub struct Committed {
 }
 
 impl<P: Process> World<P> {
+    /// Nothing becomes of the requests of this process, of those that it is yet to send neither, until
+    /// [`let_go`](Self::let_go).
+    pub fn hold(&mut self, number: u64) {
+        self.held.insert(number);
+        self.tell(&format!("p{number} is cut off"));
+    }
+
+    /// What was held is under way again.
+    pub fn let_go(&mut self, number: u64) {
+        if self.held.remove(&number) {
+            self.tell(&format!("p{number} is not cut off any more"));
+        }
+    }
+
     /// One of the requests for which this holds.
     fn some_call(&mut self, which: impl Fn(&UnderWay) -> bool) -> Option<UnderWay> {
-        let calls: Vec<UnderWay> = self.network.under_way().into_iter().filter(which).collect();
+        let mut calls = self.network.under_way();
+        calls.retain(|call| !self.held.contains(&call.caller) && which(call));
         if calls.is_empty() { None } else { Some(self.random.pick(&calls).clone()) }
     }
 

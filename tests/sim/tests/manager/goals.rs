@@ -1,6 +1,7 @@
 //! What must be reached once nothing goes wrong any more.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sandgate_objects::openkruise::names;
 use sandgate_sim::World;
@@ -18,45 +19,50 @@ fn broken(what: String) -> Result<(), Broken> {
 }
 
 /// Checks a cluster that has come to rest.
-pub(crate) fn check(world: &World<Manager>, users: &Users) -> Result<(), Broken> {
+pub(crate) fn check(world: &mut World<Manager>, users: &Users) -> Result<(), Broken> {
+    let mut knowing = BTreeSet::new();
+    for slot in 0..world.copies() {
+        if !world.process(slot).has_left_something() {
+            knowing.insert(world.number(slot));
+        }
+    }
     let model = &world.model;
-    let alive: BTreeSet<u64> = (0..world.copies()).map(|slot| world.number(slot)).collect();
     if users.waiting() > 0 {
         return broken(format!("{} requests are never answered", users.waiting()));
     }
     check_pools(model)?;
     let mut seen = BTreeSet::new();
     for sandbox in model.list(&SANDBOXES).filter(|sandbox| is_claimed(sandbox)) {
-        let (name, order) = (text(sandbox, "/metadata/name"), annotation(sandbox, "order"));
-        let number: usize = order.parse().map_err(|_| Broken(format!("{name} is of order {order:?}")))?;
-        let order = &users.orders[number];
-        let is_first = seen.insert(number);
+        let (number, order) = users.order_of(sandbox)?;
+        let is_one_more = !seen.insert(number) || order.accepted.is_some();
         if order.accepted.as_deref() == Some(label(sandbox, LABEL_ID)) {
             continue;
         }
-        check_stray(sandbox, number, order, is_first, &alive)?;
+        check_stray(sandbox, number, order, is_one_more, &knowing)?;
     }
     Ok(())
 }
 
-/// A sandbox that no user was told of is there only if a process died over it or its user went away, and it
-/// ends by itself.
+/// A sandbox that no user was told of is there only if its user may still ask for it, or a process died over
+/// it, or has said that it cannot take it back; and it ends by itself. One beside another of its order is
+/// there only after that, or if nobody could say how an attempt ended: who loses the key to another takes its
+/// sandbox back.
 fn check_stray(
     sandbox: &Value,
     number: usize,
     order: &Order,
-    is_first: bool,
-    alive: &BTreeSet<u64>,
+    is_one_more: bool,
+    knowing: &BTreeSet<u64>,
 ) -> Result<(), Broken> {
     let name = text(sandbox, "/metadata/name");
     let ends = order.in_doubt.iter().chain(&order.refused_by).chain(&order.given_up);
-    let somebody_died = ends.into_iter().any(|by| !alive.contains(by));
-    if order.in_doubt.is_empty() && !somebody_died {
+    let is_lost = ends.into_iter().any(|by| !knowing.contains(by));
+    if order.in_doubt.is_empty() && !is_lost {
         let how =
             if order.accepted.is_some() { "has another one" } else { "was told that it failed, or left" };
         return broken(format!("{name} is left of order {number}, whose user {how}"));
     }
-    if !is_first && !somebody_died && order.in_doubt.is_empty() {
+    if is_one_more && !is_lost && !order.unsettled {
         return broken(format!("order {number} has two sandboxes, one of them {name}"));
     }
     let ends = time(sandbox, "/spec/shutdownTime").or_else(|| time(sandbox, "/spec/pauseTime"));
@@ -64,6 +70,31 @@ fn check_stray(
         return broken(format!("{name} is left of order {number} and never ends"));
     }
     Ok(())
+}
+
+/// The sandboxes that are one too many for an order with a key: another one was given to its user, or will be
+/// if the user asks again.
+pub(crate) fn strays(model: &Model, users: &Users) -> Result<Vec<Arc<Value>>, Broken> {
+    let (mut seen, mut strays) = (BTreeSet::new(), Vec::new());
+    for sandbox in model.list(&SANDBOXES).filter(|sandbox| is_claimed(sandbox)) {
+        let (number, order) = users.order_of(sandbox)?;
+        let is_the_one = match &order.accepted {
+            Some(id) => id == label(sandbox, LABEL_ID),
+            None => seen.insert(number),
+        };
+        if order.wanted.idempotency_key.is_some() && !is_the_one {
+            strays.push(Arc::clone(sandbox));
+        }
+    }
+    Ok(strays)
+}
+
+/// Checks that the managers have swept: one key has one sandbox, whoever died.
+pub(crate) fn check_swept(model: &Model, users: &Users) -> Result<(), Broken> {
+    strays(model, users)?.first().map_or(Ok(()), |stray| {
+        let (name, order) = (text(stray, "/metadata/name"), annotation(stray, "order"));
+        broken(format!("{name} is one too many for order {order}, and is not swept"))
+    })
 }
 
 fn is_claimed(sandbox: &Value) -> bool {

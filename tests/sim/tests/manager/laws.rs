@@ -1,7 +1,9 @@
 //! What must hold after every step.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use jiff::Timestamp;
 use sandgate_manager::{Caller, Dimension, Scope};
 use sandgate_objects::openkruise::names;
 use sandgate_sim::model::object::{annotation, condition, controller, deleting, label, text, uid};
@@ -11,7 +13,7 @@ use sandgate_sim::{Committed, World};
 use serde_json::Value;
 
 use crate::process::Manager;
-use crate::surroundings::{has_ended, is_available, is_to_pause};
+use crate::surroundings::{has_ended, is_available, is_to_pause, time};
 use crate::users::Users;
 
 /// The label with the ID.
@@ -29,16 +31,23 @@ fn broken(what: String) -> Result<(), Broken> {
 /// What the laws have to remember of a run.
 #[derive(Default)]
 pub(crate) struct Laws {
-    /// The IDs that there are, with the UID of their sandbox.
-    ids: BTreeMap<String, String>,
+    /// The IDs that there are, with their sandbox as it was last seen.
+    ids: BTreeMap<String, Arc<Value>>,
     /// The IDs that were there and are not any more.
     gone: BTreeSet<String>,
+    /// The earliest end that the sandbox of each ID has had.
+    earliest: BTreeMap<String, Timestamp>,
 }
 
 impl Laws {
     /// Whether a sandbox of this ID was there once.
     pub(crate) fn has_gone(&self, id: &str) -> bool {
         self.gone.contains(id)
+    }
+
+    /// Whether a manager that lags may take the sandbox of this ID for ended: another one has moved the end.
+    pub(crate) fn may_seem_ended(&self, id: &str, now: Timestamp) -> bool {
+        self.earliest.get(id).is_some_and(|end| *end < now)
     }
 
     /// Checks what a request of a manager was, and did.
@@ -57,7 +66,8 @@ impl Laws {
             Operation::Delete(place, _) if place.kind == &SANDBOXES => check_delete(before, users),
             Operation::Patch(place, ..) | Operation::Replace(place, ..) if place.kind == &SANDBOXES => {
                 let Ok(after) = world.model.get(place) else { return Ok(()) };
-                check_write(before, after, &world.model)
+                check_write(before, after, world.now())?;
+                check_end(before, after, users, world.now())
             }
             _ => Ok(()),
         }
@@ -65,30 +75,43 @@ impl Laws {
 
     /// Checks the cluster after a step.
     pub(crate) fn check(&mut self, world: &World<Manager>, users: &Users) -> Result<(), Broken> {
-        self.check_ids(&world.model)?;
+        self.check_ids(&world.model, users)?;
         check_quotas(&world.model, &users.callers, 0)
     }
 
-    /// One ID is one sandbox, for ever.
-    fn check_ids(&mut self, model: &Model) -> Result<(), Broken> {
+    /// One ID is one sandbox, for ever. What a user was told of is there until somebody asks to kill it, or
+    /// until its end.
+    fn check_ids(&mut self, model: &Model, users: &Users) -> Result<(), Broken> {
         let mut now = BTreeMap::new();
         for sandbox in model.list(&SANDBOXES) {
             let id = label(sandbox, LABEL_ID);
             if id.is_empty() {
                 continue;
             }
-            if now.insert(id.to_owned(), uid(sandbox).to_owned()).is_some() {
+            if now.insert(id.to_owned(), Arc::clone(sandbox)).is_some() {
                 return broken(format!("two sandboxes have the ID {id}"));
             }
             if self.gone.contains(id) {
                 return broken(format!("the ID {id} was another sandbox's"));
             }
+            let is_known = self.ids.get(id).is_some_and(|was| Arc::ptr_eq(was, sandbox));
+            if let Some(end) = time(sandbox, "/spec/shutdownTime").filter(|_| !is_known) {
+                let earliest = self.earliest.entry(id.to_owned()).or_insert(end);
+                *earliest = end.min(*earliest);
+            }
         }
-        for (id, uid) in &self.ids {
+        for (id, was) in &self.ids {
             match now.get(id) {
-                Some(is) if is != uid => return broken(format!("the ID {id} went to another sandbox")),
+                Some(is) if uid(is) != uid(was) => {
+                    return broken(format!("the ID {id} went to another sandbox"));
+                }
                 Some(_) => {}
                 None => {
+                    let is_wanted = users.owned.get(id).is_some_and(|owned| !owned.to_die);
+                    let has_come = time(was, "/spec/shutdownTime").is_some_and(|end| end < model.now());
+                    if is_wanted && !has_come {
+                        return broken(format!("{id} was given to a user and is gone before its end"));
+                    }
                     self.gone.insert(id.clone());
                 }
             }
@@ -112,7 +135,7 @@ fn check_delete(before: &Value, users: &Users) -> Result<(), Broken> {
 }
 
 /// A sandbox is given once, and paused and resumed in turn.
-fn check_write(before: &Value, after: &Value, model: &Model) -> Result<(), Broken> {
+fn check_write(before: &Value, after: &Value, now: Timestamp) -> Result<(), Broken> {
     let name = text(before, "/metadata/name");
     for field in [names::ANNOTATION_LOCK, names::ANNOTATION_OWNER] {
         let (was, is) = (annotation(before, field), annotation(after, field));
@@ -124,7 +147,8 @@ fn check_write(before: &Value, after: &Value, model: &Model) -> Result<(), Broke
         }
         // One that is in no pool was made for the create that claims it.
         let is_ready = controller(before).is_empty() || is_available(before);
-        if !is_ready || has_ended(before, model.now()) {
+        // Nobody knows before how long the write is under way, and the claim gives it another end.
+        if !is_ready || has_ended(before, claimed_at(after).unwrap_or(now)) {
             return broken(format!("{name} was claimed though it was not available"));
         }
     }
@@ -142,6 +166,36 @@ fn check_write(before: &Value, after: &Value, model: &Model) -> Result<(), Broke
         }
         _ => Ok(()),
     }
+}
+
+fn claimed_at(sandbox: &Value) -> Option<Timestamp> {
+    annotation(sandbox, names::ANNOTATION_CLAIM_TIMESTAMP).parse().ok()
+}
+
+/// A claim gives a sandbox the end that its order asks for. From then on the end moves only as its user asks.
+fn check_end(before: &Value, after: &Value, users: &Users, now: Timestamp) -> Result<(), Broken> {
+    let ends = |sandbox| (time(sandbox, "/spec/pauseTime"), time(sandbox, "/spec/shutdownTime"));
+    let (was, is) = (ends(before), ends(after));
+    let is_claimed = |sandbox| !annotation(sandbox, names::ANNOTATION_OWNER).is_empty();
+    if !is_claimed(before) {
+        if is_claimed(after) {
+            let wanted = &users.order_of(after)?.1.wanted;
+            let end = claimed_at(after).zip(wanted.timeout).map(|(at, timeout)| at + timeout);
+            let is_right = if wanted.auto_pause { is.0 == end && is.1 > end } else { is == (None, end) };
+            if !is_right {
+                return broken(format!("a claim for {:?} gives the end {is:?}", wanted.timeout));
+            }
+        }
+        return Ok(());
+    }
+    let id = label(before, LABEL_ID);
+    let is_asked = users.owned.get(id).zip(is.0.or(is.1)).is_some_and(|(owned, end)| owned.may_end(end, now));
+    // One that pauses at its end still does, and ends later than that.
+    let is_alike = was.0.is_some() == is.0.is_some() && is.1 >= is.0;
+    if was == is || (is_asked && is_alike) {
+        return Ok(());
+    }
+    broken(format!("the end of {id} moves from {was:?} to {is:?}, and nobody asks for that"))
 }
 
 /// No user has more than the quota allows, at any time, nor would have with so many more. What has ended and

@@ -1,21 +1,20 @@
 //! One manager: the cache and the manager of the program itself, fed by the world's watches. What is beyond
-//! the API server (the runtimes in sandboxes, the gateways) is played.
+//! the API server (the runtimes in sandboxes, the gateways) is [`played`].
+
+mod played;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use hyper::body::Bytes;
-use parking_lot::Mutex;
 use sandgate_cache::{Cache, Clock, ConfigMapFacts, Feed, Viewed};
 use sandgate_follow::{Head, Sink};
 use sandgate_manager::{
-    Caller, Described, Error, Filter, Gateways, ManagerParts, NewSandbox, Page, Push, Runtime, SeededSecrets,
-    Settings, Transport, Writes,
+    Caller, Described, Error, Filter, Gateways, ManagerParts, NewSandbox, Observer, Page, Runtime,
+    SeededSecrets, Settings, Writes,
 };
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
-use sandgate_peering::{Delivery, RouteMessage};
 use sandgate_routes::Version;
 use sandgate_sim::model::object::{text, uid, version};
 use sandgate_sim::model::{Change, Kind, Model, Selector};
@@ -26,6 +25,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::surroundings;
+use played::{Played, Said};
 
 /// The namespace of the managers' own objects.
 const SYSTEM: &str = "sandgate-system";
@@ -74,6 +74,8 @@ pub(crate) struct Manager {
     asked: JoinSet<(u64, Result<Answer, Error>)>,
     under_way: BTreeMap<u64, AbortHandle>,
     answers: Vec<(u64, Result<Answer, Error>)>,
+    said: Arc<Said>,
+    is_calm: Arc<AtomicBool>,
     /// What users asked for before the manager could answer: its caches have not spoken yet.
     early: Vec<(u64, Arc<Caller>, Ask)>,
     /// What looks for what crashes have left. It ends with the process.
@@ -99,6 +101,16 @@ impl Manager {
         if let Some(handle) = self.under_way.remove(&ticket) {
             handle.abort();
         }
+    }
+
+    /// Whether nothing goes wrong with the runtimes and gateways that it speaks to.
+    pub(crate) fn calm(&self, is_calm: bool) {
+        self.is_calm.store(is_calm, Ordering::Relaxed);
+    }
+
+    /// Whether it has given up to take something back, and has said so.
+    pub(crate) fn has_left_something(&self) -> bool {
+        self.said.has_left.load(Ordering::Relaxed)
     }
 
     /// The answers that there are.
@@ -128,40 +140,6 @@ async fn answer(manager: &sandgate_manager::Manager, caller: &Caller, ask: Ask) 
         }
         Ask::List(filter) => Answer::Listed(manager.list(caller, &filter)?),
     })
-}
-
-/// The runtimes in the sandboxes and the gateways, played: each answer takes a while, and some fail.
-struct Played {
-    random: Mutex<Random>,
-}
-
-impl Played {
-    /// How long something takes, and whether it fails.
-    fn draw(&self) -> (Duration, bool) {
-        let mut random = self.random.lock();
-        let time = *random.pick(&[0, 0, 5, 200, 2_000]);
-        (Duration::from_millis(time), random.chance(50))
-    }
-}
-
-impl Transport for Played {
-    fn send(&self, _: http::Request<Bytes>) -> BoxFuture<'static, Result<(u16, Bytes), String>> {
-        let (time, fails) = self.draw();
-        Box::pin(async move {
-            tokio::time::sleep(time).await;
-            if fails { Err("the connection broke".to_owned()) } else { Ok((204, Bytes::new())) }
-        })
-    }
-}
-
-impl Push for Played {
-    fn push(&self, _: &RouteMessage, deadline: Instant) -> BoxFuture<'static, Vec<Delivery>> {
-        let (time, fails) = self.draw();
-        Box::pin(async move {
-            let told = tokio::time::timeout_at(deadline, tokio::time::sleep(time)).await.is_ok();
-            vec![if told && !fails { Delivery::Delivered } else { Delivery::Pending }]
-        })
-    }
 }
 
 fn scope<T: Viewed>(namespace: Option<&str>) -> Scope {
@@ -226,8 +204,10 @@ impl Process for Manager {
             .without(sandgate_cache::Kind::Pvc)
             .build()
             .expect("a cache");
-        let writes = Writes::new(start.client, cache.clone(), Arc::new(()));
-        let [runtime, gateways] = [(); 2].map(|()| Arc::new(Played { random: Mutex::new(random.split()) }));
+        let said = Arc::new(Said::default());
+        let writes = Writes::new(start.client, cache.clone(), Arc::clone(&said) as Arc<dyn Observer>);
+        let is_calm = Arc::new(AtomicBool::new(false));
+        let [runtime, gateways] = [(); 2].map(|()| Arc::new(Played::new(random.split(), &is_calm)));
         let settings = Settings { system_namespace: SYSTEM.to_owned(), ..Settings::default() };
         let manager = sandgate_manager::Manager::new(ManagerParts {
             cache: cache.clone(),
@@ -254,6 +234,8 @@ impl Process for Manager {
             asked: JoinSet::new(),
             under_way: BTreeMap::new(),
             answers: Vec::new(),
+            said,
+            is_calm,
             early: Vec::new(),
             _sweeps: sweeps,
         }

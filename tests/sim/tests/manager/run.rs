@@ -13,8 +13,11 @@ use crate::users::Users;
 /// How many steps a run may need to come to rest.
 pub(crate) const LIMIT: u64 = 20_000;
 
-/// How often a run comes to rest, half a minute each time, until each manager has swept twice.
-const SWEEPS: u32 = 45;
+/// How long it takes until each manager has swept twice, the second time for what is old enough by then.
+pub(crate) const SWEPT: Duration = Duration::from_secs(22 * 60);
+
+/// How much of it passes at a time: less than a request of a manager waits for its answer.
+const STEP: Duration = Duration::from_secs(5);
 
 /// What a run is made of, beside its seed.
 pub(crate) struct Setting {
@@ -74,6 +77,9 @@ async fn live(world: &mut World<Manager>, steps: u64, setting: &Setting) -> Resu
     if world.random.chance(500) {
         rest(world, &mut users, &mut laws).await?;
         world.set_weather(setting.weather);
+        for slot in 0..world.copies() {
+            world.process(slot).calm(false);
+        }
     }
     for _ in 0..steps {
         if world.random.chance(setting.busy) {
@@ -84,14 +90,19 @@ async fn live(world: &mut World<Manager>, steps: u64, setting: &Setting) -> Resu
     }
     users.rest();
     rest(world, &mut users, &mut laws).await?;
+    look(world, &mut users, &mut laws).await?;
     goals::check(world, &users)?;
+    // What was claimed twice is swept.
+    pass(world, &mut users, &mut laws, SWEPT).await?;
+    goals::check_swept(&world.model, &users)?;
+    look(world, &mut users, &mut laws).await?;
     // Everything that ends by itself has ended, and what nobody needs is swept.
     world.tell("a day passes");
     tokio::time::sleep(Duration::from_secs(26 * 3600)).await;
-    for _ in 0..SWEEPS {
-        rest(world, &mut users, &mut laws).await?;
-    }
+    world.lose_all();
+    pass(world, &mut users, &mut laws, SWEPT).await?;
     goals::check_late(&world.model)?;
+    goals::check_swept(&world.model, &users)?;
     // What is gone is not counted any more.
     let orders = users.order_what_fits(world);
     rest(world, &mut users, &mut laws).await?;
@@ -107,10 +118,48 @@ pub(crate) async fn rest(
     users: &mut Users,
     laws: &mut Laws,
 ) -> Result<(), Broken> {
+    for slot in 0..world.copies() {
+        world.process(slot).calm(true);
+    }
     if !world.come_to_rest(LIMIT, |world, happened| check(world, users, laws, happened)).await? {
         return Err(Broken(format!("still busy after {LIMIT} steps without a fault")));
     }
     check(world, users, laws, &Happened::Other)
+}
+
+/// So much time passes while nothing goes wrong.
+pub(crate) async fn pass(
+    world: &mut World<Manager>,
+    users: &mut Users,
+    laws: &mut Laws,
+    time: Duration,
+) -> Result<(), Broken> {
+    let until = world.now() + time;
+    while world.now() < until {
+        tokio::time::sleep(STEP).await;
+        world.settle().await;
+        check(world, users, laws, &Happened::Other)?;
+        if !world.under_way().is_empty() {
+            rest(world, users, laws).await?;
+        }
+    }
+    rest(world, users, laws).await
+}
+
+/// Every user looks at everything, at every manager, which knows it all by now.
+pub(crate) async fn look(
+    world: &mut World<Manager>,
+    users: &mut Users,
+    laws: &mut Laws,
+) -> Result<(), Broken> {
+    let waiting = users.waiting();
+    users.look_around(world);
+    world.settle().await;
+    check(world, users, laws, &Happened::Other)?;
+    if users.waiting() > waiting {
+        return Err(Broken("a manager has to ask for what it was shown".to_owned()));
+    }
+    Ok(())
 }
 
 /// Checks what a step has done.

@@ -3,6 +3,8 @@
 //! A user who hears nothing (the manager died, the answer was lost, patience ended) may ask again, of any
 //! manager, if the create had an `Idempotency-Key`.
 
+mod act;
+mod choices;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,10 +12,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sandgate_manager::{Caller, Dimension, Filter, Limit, NewSandbox, Scope};
-use sandgate_sim::{Random, World};
+use sandgate_manager::{Caller, Dimension, ErrorKind, Filter, Limit, NewSandbox, Scope};
+use sandgate_sim::World;
+use sandgate_sim::model::object::{annotation, text};
+use serde_json::Value;
 
-use crate::laws::check_quotas;
+pub(crate) use act::Act;
+pub(crate) use told::find;
+
+use crate::laws::{Broken, check_quotas};
 use crate::process::{Ask, Manager};
 use crate::surroundings::NAMESPACE;
 
@@ -25,12 +32,29 @@ pub(crate) struct Order {
     pub(crate) accepted: Option<String>,
     /// The processes of attempts whose end the user does not know.
     pub(crate) in_doubt: BTreeSet<u64>,
+    /// Nobody was told how one of these attempts ended. It may have left a sandbox that only a sweep finds.
+    pub(crate) unsettled: bool,
     /// The processes of attempts that the user did not wait for.
     pub(crate) given_up: BTreeSet<u64>,
     /// The processes that have said that nothing was done.
     pub(crate) refused_by: BTreeSet<u64>,
     /// How many attempts are under way.
     open: usize,
+}
+
+impl Order {
+    fn new(user: usize, wanted: NewSandbox) -> Self {
+        Self {
+            user,
+            wanted,
+            accepted: None,
+            in_doubt: BTreeSet::new(),
+            unsettled: false,
+            given_up: BTreeSet::new(),
+            refused_by: BTreeSet::new(),
+            open: 0,
+        }
+    }
 }
 
 /// A sandbox that a user was told of.
@@ -42,6 +66,16 @@ pub(crate) struct Owned {
     told_by: u64,
     /// A request for it was cut off, and may still be done.
     muddled: bool,
+    /// What was asked for and may still be done, by ticket: when, and what.
+    asked: BTreeMap<u64, (Timestamp, Act)>,
+}
+
+impl Owned {
+    /// Whether something that was asked for gives it this end.
+    pub(crate) fn may_end(&self, end: Timestamp, now: Timestamp) -> bool {
+        let gives = |(at, act): &(Timestamp, Act)| act.ends(*at, now).is_some_and(|ends| ends.contains(&end));
+        self.asked.values().any(gives)
+    }
 }
 
 /// Something that was asked for and is not answered yet.
@@ -53,19 +87,13 @@ struct Sent {
     at: Timestamp,
     /// Nothing else was asked for about the same sandbox meanwhile.
     alone: bool,
+    /// The manager has been shown everything that there is.
+    at_rest: bool,
 }
 
-#[derive(Clone, Debug)]
 enum What {
     Create(usize),
-    Get(String),
-    /// The sandbox of another user.
-    Peek(String),
-    Connect(String),
-    Pause(String),
-    Resume(String),
-    SetTimeout(String, u64),
-    Kill(String),
+    About(Act, String),
     List,
 }
 
@@ -73,12 +101,8 @@ impl What {
     /// The sandbox that it may change.
     fn changes(&self) -> Option<&str> {
         match self {
-            Self::Create(_) | Self::Get(_) | Self::Peek(_) | Self::List => None,
-            Self::Connect(id)
-            | Self::Pause(id)
-            | Self::Resume(id)
-            | Self::SetTimeout(id, _)
-            | Self::Kill(id) => Some(id),
+            Self::About(act, id) if act.is_change() => Some(id),
+            Self::Create(_) | Self::About(..) | Self::List => None,
         }
     }
 }
@@ -88,9 +112,16 @@ pub(crate) struct Users {
     pub(crate) callers: Vec<Caller>,
     pub(crate) orders: Vec<Order>,
     pub(crate) owned: BTreeMap<String, Owned>,
+    /// How the requests ended whose users were told.
+    pub(crate) ended: BTreeMap<u64, Result<(), ErrorKind>>,
     sent: BTreeMap<u64, Sent>,
     tickets: u64,
     deaf: u64,
+}
+
+/// The request for a list of all.
+fn all() -> Ask {
+    Ask::List(Filter { limit: 1000, ..Filter::default() })
 }
 
 fn caller(number: u32, quota: &[Limit]) -> Caller {
@@ -114,6 +145,7 @@ impl Users {
             ],
             orders: Vec::new(),
             owned: BTreeMap::new(),
+            ended: BTreeMap::new(),
             sent: BTreeMap::new(),
             tickets: 0,
             deaf,
@@ -130,113 +162,39 @@ impl Users {
         self.sent.len()
     }
 
-    /// One thing that one user does.
-    pub(crate) fn step(&mut self, world: &mut World<Manager>) {
-        let slot = world.random.below(world.copies());
-        let weights =
-            [(30, 0), (15, 1), (15, 2), (4, 3), (10, 4), (12, 5), (12, 6), (8, 7), (10, 8), (6, 9), (4, 10)];
-        match world.random.weighted(&weights) {
-            Some(0) => {
-                let order = self.order(&mut world.random);
-                self.create(world, slot, order, "creates");
+    /// The order that a claimed sandbox is of.
+    pub(crate) fn order_of(&self, sandbox: &Value) -> Result<(usize, &Order), Broken> {
+        let number = annotation(sandbox, "order");
+        let found = number.parse().ok().and_then(|number| Some((number, self.orders.get(number)?)));
+        found.ok_or_else(|| Broken(format!("{} is of order {number:?}", text(sandbox, "/metadata/name"))))
+    }
+
+    /// The owner of a sandbox, or whoever peeks, asks for something about it. Returns the ticket.
+    pub(crate) fn ask(&mut self, world: &mut World<Manager>, slot: usize, act: Act, id: &str) -> u64 {
+        let owned = self.owned.get_mut(id).expect("a user was told of it");
+        owned.to_die |= act == Act::Kill;
+        let owner = self.orders[owned.order].user;
+        let user = if act == Act::Peek { (owner + 1) % self.callers.len() } else { owner };
+        let line = format!("{} {id}", act.verb());
+        self.send(world, slot, user, What::About(act, id.to_owned()), act.ask(id), &line)
+    }
+
+    /// Every user looks at everything, at every manager. The managers have been shown everything.
+    pub(crate) fn look_around(&mut self, world: &mut World<Manager>) {
+        let before = self.tickets;
+        let living = self.owned.keys().filter(|id| self.lives(&world.model, id));
+        let living: Vec<String> = living.cloned().collect();
+        for slot in 0..world.copies() {
+            for user in 0..self.callers.len() {
+                self.send(world, slot, user, What::List, all(), "asks for everything");
             }
-            Some(1) => {
-                if let Some(order) = self.to_be_repeated(&mut world.random) {
-                    self.create(world, slot, order, "creates again");
-                }
+            for id in &living {
+                self.ask(world, slot, Act::Get, id);
             }
-            Some(9) => {
-                let user = world.random.below(self.callers.len());
-                let ask = Ask::List(Filter { limit: 1000, ..Filter::default() });
-                self.send(world, slot, user, What::List, ask, "lists");
-            }
-            Some(10) => self.give_up(world),
-            Some(choice) => {
-                let Some(id) = self.some_id(&mut world.random) else { return };
-                self.about(world, slot, choice, &id);
-            }
-            None => {}
         }
-    }
-
-    /// One thing that is done to a sandbox.
-    fn about(&mut self, world: &mut World<Manager>, slot: usize, choice: i32, id: &str) {
-        let owned = self.owned.get_mut(id).expect("it was just chosen");
-        let user = self.orders[owned.order].user;
-        let seconds = 30 + world.random.next() % 300;
-        let time = Duration::from_secs(seconds);
-        let id = id.to_owned();
-        let (user, what, ask) = match choice {
-            2 => (user, What::Get(id.clone()), Ask::Get(id.clone())),
-            3 => ((user + 1) % self.callers.len(), What::Peek(id.clone()), Ask::Get(id.clone())),
-            4 => (user, What::Connect(id.clone()), Ask::Connect(id.clone(), time)),
-            5 => (user, What::Pause(id.clone()), Ask::Pause(id.clone())),
-            6 => (user, What::Resume(id.clone()), Ask::Resume(id.clone(), time)),
-            7 => (user, What::SetTimeout(id.clone(), seconds), Ask::SetTimeout(id.clone(), time)),
-            _ => {
-                owned.to_die = true;
-                (user, What::Kill(id.clone()), Ask::Kill(id.clone()))
-            }
-        };
-        let verb = match what {
-            What::Peek(_) => "looks at another's",
-            What::Connect(_) => "connects to",
-            What::Pause(_) => "pauses",
-            What::Resume(_) => "resumes",
-            What::SetTimeout(..) => "sets the end of",
-            What::Kill(_) => "kills",
-            _ => "looks at",
-        };
-        self.send(world, slot, user, what, ask, &format!("{verb} {id}"));
-    }
-
-    /// What is asked for next.
-    fn order(&mut self, random: &mut Random) -> usize {
-        let number = self.orders.len();
-        let mut wanted = NewSandbox {
-            template: if random.chance(850) { "base" } else { "rare" }.to_owned(),
-            timeout: Some(Duration::from_secs(30 + random.next() % 300)),
-            auto_pause: random.chance(200),
-            ..NewSandbox::default()
-        };
-        wanted.metadata.insert("order".to_owned(), number.to_string());
-        wanted.idempotency_key = random.chance(500).then(|| format!("key-{number}"));
-        wanted.extensions.only_from_stock = random.chance(300) && wanted.template == "base";
-        if random.chance(300) {
-            wanted.env_vars.insert("A".to_owned(), "b".to_owned());
+        for (_, sent) in self.sent.range_mut(before + 1..) {
+            sent.at_rest = true;
         }
-        self.orders.push(Order {
-            user: random.below(self.callers.len()),
-            wanted,
-            accepted: None,
-            in_doubt: BTreeSet::new(),
-            given_up: BTreeSet::new(),
-            refused_by: BTreeSet::new(),
-            open: 0,
-        });
-        number
-    }
-
-    /// An order that may be sent once more: its user does not know how it ended, or has no patience.
-    fn to_be_repeated(&self, random: &mut Random) -> Option<usize> {
-        let repeatable = |order: &Order| {
-            order.wanted.idempotency_key.is_some()
-                && (order.open > 0 || !order.in_doubt.is_empty() || !order.given_up.is_empty())
-        };
-        let orders: Vec<usize> =
-            (0..self.orders.len()).filter(|number| repeatable(&self.orders[*number])).collect();
-        if orders.is_empty() { None } else { Some(*random.pick(&orders)) }
-    }
-
-    fn some_id(&self, random: &mut Random) -> Option<String> {
-        // Mostly one that lives: what is dead is asked for rarely.
-        let ids: Vec<&String> = self
-            .owned
-            .iter()
-            .filter(|(_, owned)| !owned.to_die || random.chance(50))
-            .map(|(id, _)| id)
-            .collect();
-        if ids.is_empty() { None } else { Some((*random.pick(&ids)).clone()) }
     }
 
     /// Sends an order to a manager.
@@ -248,19 +206,11 @@ impl Users {
         self.send(world, slot, user, What::Create(order), Ask::Create(Box::new(wanted)), &line);
     }
 
-    /// An order of this shape, for the sweeps.
+    /// An order of this shape.
     pub(crate) fn push(&mut self, user: usize, mut wanted: NewSandbox) -> usize {
         let number = self.orders.len();
         wanted.metadata.insert("order".to_owned(), number.to_string());
-        self.orders.push(Order {
-            user,
-            wanted,
-            accepted: None,
-            in_doubt: BTreeSet::new(),
-            given_up: BTreeSet::new(),
-            refused_by: BTreeSet::new(),
-            open: 0,
-        });
+        self.orders.push(Order::new(user, wanted));
         number
     }
 
@@ -290,7 +240,7 @@ impl Users {
         what: What,
         ask: Ask,
         line: &str,
-    ) {
+    ) -> u64 {
         self.tickets += 1;
         let ticket = self.tickets;
         let process = world.number(slot);
@@ -305,16 +255,14 @@ impl Users {
         let caller = Arc::new(self.callers[user].clone());
         world.process(slot).ask(ticket, caller, ask);
         let at = world.now();
-        self.sent.insert(ticket, Sent { slot, process, user, what, at, alone });
-    }
-
-    /// A user goes away without waiting for the answer.
-    fn give_up(&mut self, world: &mut World<Manager>) {
-        let tickets: Vec<u64> = self.sent.keys().copied().collect();
-        if !tickets.is_empty() {
-            let ticket = *world.random.pick(&tickets);
-            self.leave(world, ticket);
+        if let What::About(act, id) = &what
+            && act.is_change()
+            && let Some(owned) = self.owned.get_mut(id)
+        {
+            owned.asked.insert(ticket, (at, *act));
         }
+        self.sent.insert(ticket, Sent { slot, process, user, what, at, alone, at_rest: false });
+        ticket
     }
 
     /// The user of this request goes away, if the request is still under way.
@@ -331,6 +279,7 @@ impl Users {
                 &mut order.given_up
             };
             ends.insert(sent.process);
+            order.unsettled |= order.wanted.idempotency_key.is_some();
             order.open -= 1;
         }
         self.muddle(&sent);

@@ -1,5 +1,7 @@
 //! What users are told, and whether it is true.
 
+use std::collections::BTreeMap;
+
 use jiff::SignedDuration;
 use sandgate_manager::{Described, Error, ErrorKind, Page, ShownState};
 use sandgate_objects::openkruise::names;
@@ -8,7 +10,7 @@ use sandgate_sim::model::object::{annotation, condition, deleting, label};
 use sandgate_sim::model::{Model, SANDBOXES};
 use serde_json::Value;
 
-use super::{Owned, Sent, Users, What};
+use super::{Act, Owned, Sent, Users, What};
 use crate::laws::{Broken, LABEL_ID, Laws};
 use crate::process::{Answer, Manager};
 use crate::surroundings::{has_ended, is_to_pause, time};
@@ -31,7 +33,7 @@ impl Users {
                 let Some(sent) = self.sent.remove(&ticket) else { continue };
                 if self.deaf > 0 && world.random.chance(self.deaf) {
                     world.tell(&format!("user {} never hears of #{ticket}", sent.user));
-                    self.never_heard(&sent);
+                    self.never_heard(ticket, &sent, says_all(&answer));
                     continue;
                 }
                 self.told(world, laws, ticket, &sent, answer)?;
@@ -46,18 +48,30 @@ impl Users {
         for ticket in lost {
             let Some(sent) = self.sent.remove(&ticket) else { continue };
             world.tell(&format!("user {} never hears of #{ticket}: p{} is dead", sent.user, sent.process));
-            self.never_heard(&sent);
+            self.never_heard(ticket, &sent, false);
         }
         Ok(())
     }
 
-    /// What was asked for may have been done, or may still be.
-    pub(super) fn never_heard(&mut self, sent: &Sent) {
+    /// What was asked for may have been done. Unless the manager has ended with it, it may still be.
+    fn never_heard(&mut self, ticket: u64, sent: &Sent, has_ended: bool) {
         if let What::Create(order) = sent.what {
-            self.orders[order].in_doubt.insert(sent.process);
-            self.orders[order].open -= 1;
+            let order = &mut self.orders[order];
+            order.in_doubt.insert(sent.process);
+            order.unsettled |= !has_ended;
+            order.open -= 1;
+        }
+        if has_ended {
+            self.has_ended(ticket, sent);
         }
         self.muddle(sent);
+    }
+
+    /// Nothing more is done for this request.
+    fn has_ended(&mut self, ticket: u64, sent: &Sent) {
+        if let Some(owned) = sent.what.changes().and_then(|id| self.owned.get_mut(id)) {
+            owned.asked.remove(&ticket);
+        }
     }
 
     pub(super) fn muddle(&mut self, sent: &Sent) {
@@ -74,13 +88,16 @@ impl Users {
         sent: &Sent,
         answer: Result<Answer, Error>,
     ) -> Result<(), Broken> {
-        if let Err(error) = &answer {
-            if error.kind == ErrorKind::Internal {
-                return broken(format!("a user is told of a defect: {error}"));
-            }
-            if matches!(error.kind, ErrorKind::Unknown | ErrorKind::Unavailable | ErrorKind::Timeout) {
-                self.muddle(sent);
-            }
+        if let Err(error) = &answer
+            && error.kind == ErrorKind::Internal
+        {
+            return broken(format!("a user is told of a defect: {error}"));
+        }
+        self.ended.insert(ticket, answer.as_ref().map(drop).map_err(|error| error.kind));
+        if says_all(&answer) {
+            self.has_ended(ticket, sent);
+        } else {
+            self.muddle(sent);
         }
         match (&sent.what, answer) {
             (What::Create(order), Ok(Answer::Described(made))) => {
@@ -93,36 +110,45 @@ impl Users {
                 // With a key it stays for the retry. Without one nobody could ask for it again.
                 if error.kind == ErrorKind::Unknown && order.wanted.idempotency_key.is_some() {
                     order.in_doubt.insert(sent.process);
+                    order.unsettled = true;
                 } else {
                     order.refused_by.insert(sent.process);
                 }
                 Ok(())
             }
-            (What::Peek(id), Ok(_)) => broken(format!("another user is shown {id}")),
-            (What::Get(id) | What::Connect(id) | What::Resume(id), Ok(Answer::Described(shown)))
-                if shown.id != *id =>
-            {
-                broken(format!("who asks for {id} is shown {}", shown.id))
-            }
-            (What::Kill(id), Ok(_)) => {
-                if find(&world.model, id).is_some_and(|sandbox| !deleting(sandbox)) {
-                    return broken(format!("{id} was killed, and lives"));
-                }
-                Ok(())
-            }
-            (What::List, Ok(Answer::Listed(page))) => self.listed(&world.model, sent, &page),
-            (
-                What::Get(id)
-                | What::Connect(id)
-                | What::Pause(id)
-                | What::Resume(id)
-                | What::SetTimeout(id, _)
-                | What::Kill(id),
-                Err(error),
-            ) if error.kind == ErrorKind::NotFound && self.lives(&world.model, id) => {
+            (What::List, Ok(Answer::Listed(page))) => self.listed(&world.model, laws, sent, &page),
+            (What::About(act, id), answer) => self.told_about(world, *act, id, sent, answer),
+            _ => Ok(()),
+        }
+    }
+
+    /// What was asked for about a sandbox was answered.
+    fn told_about(
+        &self,
+        world: &World<Manager>,
+        act: Act,
+        id: &str,
+        sent: &Sent,
+        answer: Result<Answer, Error>,
+    ) -> Result<(), Broken> {
+        match (act, answer) {
+            (Act::Peek, Ok(_)) => broken(format!("another user is shown {id}")),
+            (Act::Peek, Err(_)) => Ok(()),
+            (_, Err(error)) if error.kind == ErrorKind::NotFound && self.lives(&world.model, id) => {
                 broken(format!("{id} was given to user {} and is not found: {error}", sent.user))
             }
-            (what, Ok(answer)) if sent.alone => self.check_state(world, what, sent, &answer),
+            (_, Err(_)) => Ok(()),
+            (Act::Kill, Ok(_)) => match find(&world.model, id) {
+                Some(sandbox) if !deleting(sandbox) => broken(format!("{id} was killed, and lives")),
+                _ => Ok(()),
+            },
+            (_, Ok(Answer::Described(shown))) if shown.id != id => {
+                broken(format!("who asks for {id} is shown {}", shown.id))
+            }
+            (Act::Get, Ok(Answer::Described(shown))) if sent.at_rest => {
+                self.check_shown(&world.model, sent, &shown)
+            }
+            (act, Ok(answer)) if sent.alone => self.check_state(world, act, id, sent, &answer),
             _ => Ok(()),
         }
     }
@@ -145,7 +171,7 @@ impl Users {
         }
         of.accepted = Some(made.id.clone());
         let told_by = sent.process;
-        let owned = Owned { order, to_die: false, told_by, muddled: false };
+        let owned = Owned { order, to_die: false, told_by, muddled: false, asked: BTreeMap::new() };
         if self.owned.entry(made.id.clone()).or_insert(owned).order != order {
             return broken(format!("{} was given to two orders", made.id));
         }
@@ -166,14 +192,15 @@ impl Users {
 
     /// Whether a sandbox that a user was told of is there to be found: nobody was asked to kill it, and it
     /// has not reached its end.
-    fn lives(&self, model: &Model, id: &str) -> bool {
+    pub(super) fn lives(&self, model: &Model, id: &str) -> bool {
         let is_wanted = self.owned.get(id).is_some_and(|owned| !owned.to_die);
         is_wanted
             && find(model, id).is_some_and(|sandbox| !deleting(sandbox) && !has_ended(sandbox, model.now()))
     }
 
-    /// A list has only the user's own, and all that the same manager has told the user of.
-    fn listed(&self, model: &Model, sent: &Sent, page: &Page<Described>) -> Result<(), Broken> {
+    /// A list has only the user's own, and all that the same manager has told the user of. At rest every
+    /// manager lists everything, as it is.
+    fn listed(&self, model: &Model, laws: &Laws, sent: &Sent, page: &Page<Described>) -> Result<(), Broken> {
         for shown in &page.items {
             let owner = find(model, &shown.id).map(|sandbox| annotation(sandbox, names::ANNOTATION_OWNER));
             if owner.is_some_and(|owner| owner != &*self.callers[sent.user].owner) {
@@ -181,40 +208,65 @@ impl Users {
             }
         }
         for (id, owned) in &self.owned {
+            let must_know = owned.told_by == sent.process && !laws.may_seem_ended(id, model.now());
             if self.orders[owned.order].user == sent.user
-                && owned.told_by == sent.process
+                && (sent.at_rest || must_know)
                 && self.lives(model, id)
                 && !page.items.iter().any(|shown| shown.id == *id)
             {
-                return broken(format!("p{} has given {id} and does not list it", sent.process));
+                let (by, lists) = (owned.told_by, sent.process);
+                return broken(format!("p{by} has given {id} and p{lists} does not list it"));
             }
         }
-        Ok(())
+        if !sent.at_rest {
+            return Ok(());
+        }
+        page.items.iter().try_for_each(|shown| self.check_shown(model, sent, shown))
+    }
+
+    /// At rest a living sandbox is shown as it is.
+    fn check_shown(&self, model: &Model, sent: &Sent, shown: &Described) -> Result<(), Broken> {
+        let Some(sandbox) = find(model, &shown.id).filter(|_| self.lives(model, &shown.id)) else {
+            return Ok(());
+        };
+        let shutdown = time(sandbox, "/spec/shutdownTime");
+        let (state, ends) = if is_to_pause(sandbox) {
+            (ShownState::Paused, shutdown)
+        } else {
+            (ShownState::Running, time(sandbox, "/spec/pauseTime").or(shutdown))
+        };
+        if (shown.state, shown.ends) == (state, ends) {
+            return Ok(());
+        }
+        let (by, id, is, until) = (sent.process, &shown.id, shown.state, shown.ends);
+        broken(format!("p{by} shows {id} as {is:?} until {until:?}, and it is {state:?} until {ends:?}"))
     }
 
     /// What was asked for, by one user at a time, is so.
     fn check_state(
         &self,
         world: &World<Manager>,
-        what: &What,
+        act: Act,
+        id: &str,
         sent: &Sent,
         answer: &Answer,
     ) -> Result<(), Broken> {
-        let Some(owned) = what.changes().and_then(|id| self.owned.get(id)) else { return Ok(()) };
+        let (Some(owned), Some(sandbox)) = (self.owned.get(id), find(&world.model, id)) else {
+            return Ok(());
+        };
         let wanted = &self.orders[owned.order].wanted;
-        let Some(sandbox) = what.changes().and_then(|id| find(&world.model, id)) else { return Ok(()) };
         if owned.muddled || owned.to_die || wanted.auto_pause || has_ended(sandbox, world.now()) {
             return Ok(());
         }
         let paused = condition(sandbox, names::CONDITION_PAUSED) == "True" && is_to_pause(sandbox);
         let ready = condition(sandbox, names::CONDITION_READY) == "True" && !is_to_pause(sandbox);
-        match what {
-            What::Pause(id) if !paused => broken(format!("{id} was paused, and is not")),
-            What::Resume(id) | What::Connect(id) if !ready => {
+        match act {
+            Act::Pause if !paused => broken(format!("{id} was paused, and is not")),
+            Act::Resume(_) | Act::Connect(_) if !ready => {
                 broken(format!("{id} was resumed or connected to ({answer:?}), and does not run"))
             }
-            What::SetTimeout(id, seconds) => {
-                let lasts = SignedDuration::from_secs(i64::try_from(*seconds).unwrap_or(i64::MAX));
+            Act::SetTimeout(seconds) => {
+                let lasts = SignedDuration::from_secs(i64::try_from(seconds).unwrap_or(i64::MAX));
                 let slack = SignedDuration::from_secs(2);
                 let ends = time(sandbox, "/spec/shutdownTime");
                 if ends
@@ -227,4 +279,10 @@ impl Users {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the answer says that nothing more is done for the request.
+fn says_all(answer: &Result<Answer, Error>) -> bool {
+    let is_open = |kind| matches!(kind, ErrorKind::Unknown | ErrorKind::Unavailable | ErrorKind::Timeout);
+    answer.as_ref().map_or_else(|error| !is_open(error.kind), |_| true)
 }
