@@ -9,6 +9,10 @@ fn one(scope: Scope) -> Caller {
     caller("owner-1", &[Limit { dimension: Dimension::Sandboxes, scope, limit: 1 }])
 }
 
+fn writes_ledger(call: &UnderWay) -> bool {
+    matches!(&*call.operation, Operation::Patch(place, ..) if place.kind == &CONFIG_MAPS)
+}
+
 async fn create(world: &mut World, replica: usize, caller: &Caller) -> Result<(), Error> {
     let (manager, of) = (world.manager(replica), caller.clone());
     world.end(async move { manager.create(&of, wanted()).await.map(drop) }).await
@@ -30,9 +34,7 @@ fn a_pause_that_is_noted_after_the_next_resume_does_not_hide_it() {
         world.controls = true;
         // What the first manager writes of the pause is on its way until the second has resumed.
         let late = |call: &UnderWay| {
-            let is_note =
-                matches!(&*call.operation, Operation::Patch(place, ..) if place.kind == &CONFIG_MAPS);
-            if call.caller == 1 && is_note { Fate::Held } else { Fate::Done }
+            if call.caller == 1 && writes_ledger(call) { Fate::Held } else { Fate::Done }
         };
         world.end_with(resume, late).await.unwrap();
         assert!(!pause.is_finished(), "its note is on its way");
@@ -82,7 +84,19 @@ fn a_kill_whose_client_is_gone_gives_its_place_back() {
         let kill = tokio::spawn(async move { manager.kill(&of, &sandbox.id).await });
         world.until(|world| world.claimed().0 == 0, |_| Fate::Done).await;
         kill.abort();
-        world.rounds(10).await;
+        // What was on its way then is lost.
+        let mut lost = false;
+        for _ in 0..10 {
+            let fate = |call: &UnderWay| {
+                if writes_ledger(call) && !std::mem::replace(&mut lost, true) {
+                    Fate::Lost
+                } else {
+                    Fate::Done
+                }
+            };
+            world.round(fate).await;
+        }
+        assert!(lost);
         assert_eq!(create(&mut world, 0, &caller).await, Ok(()));
     });
 }
