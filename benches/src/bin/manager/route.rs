@@ -82,11 +82,7 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
         for round in 0..common.rounds(3) {
             let known: Vec<usize> = (seeded..seeded + size).collect();
             seeded += 2 * size;
-            // Each in a transaction of its own: objects of one have one version, and a gateway that follows
-            // takes the first event of a version only.
-            for number in &known {
-                site.cluster.api().seed([site.claimed(*number, address(*number))]).await;
-            }
+            site.add(known.iter().map(|number| site.claimed(*number, address(*number)))).await;
             until_served(&gateways, *known.last().expect("a sandbox"), port).await;
             let mut sums = parts.measure(&format!("w{seeded}"), &known, workers).await;
 
@@ -94,7 +90,7 @@ pub(crate) async fn run(common: &Common, record: &mut Record) {
                 let at = seeded - size + number;
                 site.member(&name(&format!("m{seeded}"), number), address(at)).merge(runtime(at, port))
             });
-            site.cluster.api().seed(members).await;
+            site.add(members).await;
             for manager in &managers {
                 site.until_followed(manager, 3 * size).await;
             }

@@ -85,8 +85,15 @@ impl Site {
 
     /// Fills the pool with so many.
     pub(crate) async fn fill(&self, prefix: &str, count: usize) {
-        let members = (0..count).map(|number| self.member(&name(prefix, number), address(number)));
-        self.cluster.api().seed(members).await;
+        self.add((0..count).map(|number| self.member(&name(prefix, number), address(number)))).await;
+    }
+
+    /// Adds sandboxes while others follow, each in a transaction of its own: objects of one transaction have
+    /// one version, which the API server never does.
+    pub(crate) async fn add(&self, sandboxes: impl Iterator<Item = Draft>) {
+        for sandbox in sandboxes {
+            self.cluster.api().seed([sandbox]).await;
+        }
     }
 
     /// Waits until the manager has so many sandboxes in its cache.
