@@ -88,16 +88,22 @@ fn a_resume_goes_on_though_its_client_is_gone() {
     });
 }
 
+/// A sandbox whose resume is written, by a manager that died then. The other one lives.
+async fn left_by_the_dead() -> (World, Described) {
+    let (mut world, sandbox) = paused(2).await;
+    world.controls = false;
+    let connect = connect(&world, 0, &sandbox, MINUTE);
+    until_written(&mut world, &sandbox).await;
+    connect.abort();
+    world.crash(0);
+    world.controls = true;
+    (world, sandbox)
+}
+
 #[test]
 fn a_manager_that_dies_before_the_init_is_followed_by_another() {
     run(async {
-        let (mut world, sandbox) = paused(2).await;
-        world.controls = false;
-        let connect = connect(&world, 0, &sandbox, MINUTE);
-        until_written(&mut world, &sandbox).await;
-        connect.abort();
-        world.crash(0);
-        world.controls = true;
+        let (mut world, sandbox) = left_by_the_dead().await;
         let before = asked(&world);
         // It runs and is ready by itself.
         world.rounds(20).await;
@@ -112,13 +118,7 @@ fn a_manager_that_dies_before_the_init_is_followed_by_another() {
 #[test]
 fn what_a_dead_manager_has_resumed_is_initialised_though_nobody_connects() {
     run(async {
-        let (mut world, sandbox) = paused(2).await;
-        world.controls = false;
-        let connect = connect(&world, 0, &sandbox, MINUTE);
-        until_written(&mut world, &sandbox).await;
-        connect.abort();
-        world.crash(0);
-        world.controls = true;
+        let (mut world, sandbox) = left_by_the_dead().await;
         let (manager, before) = (world.manager(1), asked(&world));
         let sweeps = tokio::spawn(async move { manager.keep_swept().await });
         for _ in 0..700 {
