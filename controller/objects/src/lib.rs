@@ -25,6 +25,8 @@ pub mod opensandbox;
 mod provider;
 pub mod quantity;
 mod text;
+#[cfg(feature = "resources")]
+mod whole;
 
 #[cfg(test)]
 mod fixture;

@@ -16,7 +16,8 @@
 //! must be in the pod ranges, and the table refuses it if another live sandbox has it.
 //!
 //! [`BatchSandbox`] has the fields that decide these states, and no others. It is a projection: never send it
-//! as a whole object (`replace`), which would clear every field that it does not have.
+//! as a whole object (`replace`), which would clear every field that it does not have. The whole objects are
+//! in `resources`.
 
 use std::time::SystemTime;
 
@@ -30,8 +31,14 @@ use crate::metadata::{Identity, Ignored, Metadata, str_of};
 use crate::provider::{Provider, Resource, Unreadable};
 use crate::text::Text;
 
+mod allocation;
+pub mod names;
+#[cfg(feature = "resources")]
+pub mod resources;
 #[cfg(test)]
 pub(crate) mod tests;
+
+pub use allocation::{Allocation, Malformed};
 
 /// The provider's name.
 pub const NAME: &str = "opensandbox";
@@ -107,9 +114,7 @@ impl<S: AsRef<str>> Kind for BatchSandbox<S> {
     }
 
     fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {
-        let name = identity.key.name();
-        id(Place::Path("metadata.name"), name)?;
-        Ok(Id { text: name.to_owned(), is_own: true })
+        id_of(identity.key.name())
     }
 
     /// `spec.poolRef`.
@@ -118,14 +123,7 @@ impl<S: AsRef<str>> Kind for BatchSandbox<S> {
     }
 
     fn address(&self) -> Result<Address, Unreadable> {
-        let text = str_of(&self.metadata.annotations.endpoints);
-        if text.is_empty() {
-            return Ok(Address::Missing);
-        }
-        let mut json = serde_json::Deserializer::from_str(text);
-        let endpoints: Result<Vec<Text<'_>>, _> = texts(&mut json).and_then(|list| json.end().map(|()| list));
-        let wrong = |_| Place::Annotation(ENDPOINTS).wrong("expected a JSON list of texts");
-        Ok(endpoints.map_err(wrong)?.first().map_or(Address::Missing, |first| Address::read(first)))
+        address_of(str_of(&self.metadata.annotations.endpoints))
     }
 
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
@@ -138,14 +136,36 @@ impl<S: AsRef<str>> Kind for BatchSandbox<S> {
     }
 
     fn live_state(&self, address: Address) -> State {
-        match str_of(&self.status.phase) {
-            "Failed" => State::Dead,
-            "Paused" | "Pausing" => State::Paused,
-            "Pending" | "Succeed" | "Resuming" | "" => {
-                let is_ready = address != Address::Missing && self.status.ready.unwrap_or_default() >= 1;
-                if is_ready { State::Running } else { State::Creating }
-            }
-            _ => State::Unknown,
+        state_of(str_of(&self.status.phase), self.status.ready.unwrap_or_default(), address)
+    }
+}
+
+/// The ID of a batch of this name.
+fn id_of(name: &str) -> Result<Id, Unreadable> {
+    id(Place::Path("metadata.name"), name)?;
+    Ok(Id { text: name.to_owned(), is_own: true })
+}
+
+/// The first of the [`ENDPOINTS`].
+fn address_of(endpoints: &str) -> Result<Address, Unreadable> {
+    if endpoints.is_empty() {
+        return Ok(Address::Missing);
+    }
+    let mut json = serde_json::Deserializer::from_str(endpoints);
+    let endpoints: Result<Vec<Text<'_>>, _> = texts(&mut json).and_then(|list| json.end().map(|()| list));
+    let wrong = |_| Place::Annotation(ENDPOINTS).wrong("expected a JSON list of texts");
+    Ok(endpoints.map_err(wrong)?.first().map_or(Address::Missing, |first| Address::read(first)))
+}
+
+/// The state of a batch that is not being deleted and has not ended.
+fn state_of(phase: &str, ready: i64, address: Address) -> State {
+    match phase {
+        "Failed" => State::Dead,
+        "Paused" | "Pausing" => State::Paused,
+        "Pending" | "Succeed" | "Resuming" | "" => {
+            let is_ready = address != Address::Missing && ready >= 1;
+            if is_ready { State::Running } else { State::Creating }
         }
+        _ => State::Unknown,
     }
 }

@@ -24,8 +24,8 @@ fn rounded_up(nano: i128, unit: i128) -> Option<u64> {
     u64::try_from(nano.checked_add(unit - 1)? / unit).ok()
 }
 
-/// The amount in billionths.
-fn nano(value: &Value) -> Option<i128> {
+/// The amount in billionths: what amounts are added and compared by.
+pub fn nano(value: &Value) -> Option<i128> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),

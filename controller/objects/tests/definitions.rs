@@ -4,10 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use sandgate_objects::openkruise::resources::{Definition, definitions};
+use sandgate_objects::openkruise::resources::Definition;
+use sandgate_objects::{openkruise, opensandbox};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../envoy/deploy/crds")
+}
+
+fn definitions() -> impl Iterator<Item = Definition> {
+    openkruise::resources::definitions().into_iter().chain(opensandbox::resources::definitions())
 }
 
 fn file_name(definition: &Definition) -> String {

@@ -1,5 +1,5 @@
-//! The definitions of OpenKruise's kinds (`envoy/deploy/crds`) as a real API server reads them: what they
-//! refuse and with which words, what they accept, and what `kubectl` shows.
+//! The definitions of OpenKruise's and OpenSandbox's kinds (`envoy/deploy/crds`) as a real API server reads
+//! them: what they refuse and with which words, what they accept, and what `kubectl` shows.
 
 use std::fs;
 
@@ -11,11 +11,14 @@ use sandgate_tests::locations;
 use serde_json::{Value, json};
 
 mod accepted;
+mod opensandbox;
 mod refused;
 
 /// Has the server check an object and not keep it.
 const DRY_RUN: &str = "&dryRun=All";
 const API_VERSION: &str = "agents.kruise.io/v1alpha1";
+/// What `kubectl get` asks for.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// The files of `envoy/deploy/crds`.
 fn files() -> Vec<String> {
@@ -31,16 +34,16 @@ async fn install(server: &ApiServer, namespace: &str) {
     for file in files() {
         server.apply(&file).await;
     }
-    let spec = json!({ "replicas": 0, "sandboxName": "a", "template": pod_template() });
-    for kind in ["Sandbox", "SandboxSet", "SandboxTemplate", "Checkpoint"] {
-        let mut object = object(kind, namespace, "served", &spec);
-        let used = object["spec"].as_object_mut().expect("a spec");
-        used.retain(|key, _| match kind {
-            "Checkpoint" => key == "sandboxName",
-            "SandboxSet" => key != "sandboxName",
-            _ => key == "template",
-        });
-        server.apply_when_served(&object).await;
+    for (kind, spec) in [
+        ("Sandbox", json!({ "template": pod_template() })),
+        ("SandboxSet", json!({ "replicas": 0, "template": pod_template() })),
+        ("SandboxTemplate", json!({ "template": pod_template() })),
+        ("Checkpoint", json!({ "sandboxName": "a" })),
+        ("BatchSandbox", json!({ "replicas": 0, "poolRef": "a" })),
+        ("Pool", json!({ "capacitySpec": opensandbox::capacity(0, 0, 0, 0) })),
+        ("SandboxSnapshot", json!({ "sandboxName": "a" })),
+    ] {
+        server.apply_when_served(&object(kind, namespace, "served", &spec)).await;
     }
 }
 
@@ -53,8 +56,9 @@ async fn start() -> (ApiServer, String) {
 }
 
 fn object(kind: &str, namespace: &str, name: &str, spec: &Value) -> Value {
+    let version = if opensandbox::is_of(kind) { opensandbox::API_VERSION } else { API_VERSION };
     json!({
-        "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": name, "namespace": namespace },
+        "apiVersion": version, "kind": kind, "metadata": { "name": name, "namespace": namespace },
         "spec": spec,
     })
 }
@@ -67,7 +71,7 @@ fn pod_template() -> Value {
 #[tokio::test]
 async fn what_can_never_work_is_refused_with_what_to_do_instead() {
     let (server, namespace) = start().await;
-    for case in refused::cases() {
+    for case in refused::cases().into_iter().chain(opensandbox::refused()) {
         let bad = object(case.kind, &namespace, case.name, &case.spec);
         let message = match create(&server, &bad, DRY_RUN).await {
             Err(kube::Error::Api(status)) if status.code == 422 => status.message.clone(),
@@ -81,9 +85,9 @@ async fn what_can_never_work_is_refused_with_what_to_do_instead() {
 }
 
 #[tokio::test]
-async fn what_openkruise_makes_is_accepted_and_kept() {
+async fn what_openkruise_and_opensandbox_make_is_accepted_and_kept() {
     let (server, namespace) = start().await;
-    for made in accepted::objects(&namespace) {
+    for made in accepted::objects(&namespace).into_iter().chain(opensandbox::accepted(&namespace)) {
         create(&server, &made, "").await.unwrap_or_else(|error| panic!("{error} for {made}"));
         let resource = path(&made);
         let kept: Value = get(&server, &resource, "application/json").await;
@@ -151,22 +155,13 @@ async fn kubectl_shows_and_scales_and_explains_them() {
         "the default of OpenKruise"
     );
 
-    // The columns of `kubectl get`, first those that are always shown.
-    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
     for (plural, shown, wide) in [
         ("sandboxes", "Name Phase Ready Pool Claimed Paused Age", "IP Node Shutdown Message"),
         ("sandboxsets", "Name Desired Replicas Available Updated Age", "Revision Template"),
         ("sandboxtemplates", "Name Image Age", ""),
         ("checkpoints", "Name Phase Sandbox ID Age", "Pod Message"),
     ] {
-        let table =
-            get(&server, &format!("/apis/{API_VERSION}/namespaces/{namespace}/{plural}"), TABLE).await;
-        let columns = table["columnDefinitions"].as_array().expect("columns");
-        let names = |priority: i64| {
-            let of = columns.iter().filter(|column| column["priority"] == priority);
-            of.map(|column| column["name"].as_str().expect("a name")).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!((names(0).as_str(), names(1).as_str()), (shown, wide), "{plural}");
+        assert_columns(&server, API_VERSION, &namespace, (plural, shown, wide)).await;
     }
     let mut sandbox =
         object("Sandbox", &namespace, "one", &json!({ "paused": true, "template": pod_template() }));
@@ -210,6 +205,22 @@ async fn kubectl_shows_and_scales_and_explains_them() {
     }
 }
 
+/// The columns of `kubectl get`: of the kind with this plural, those that are always shown, and the others.
+async fn assert_columns(
+    server: &ApiServer,
+    version: &str,
+    namespace: &str,
+    (plural, shown, wide): (&str, &str, &str),
+) {
+    let table = get(server, &format!("/apis/{version}/namespaces/{namespace}/{plural}"), TABLE).await;
+    let columns = table["columnDefinitions"].as_array().expect("columns");
+    let names = |priority: i64| {
+        let of = columns.iter().filter(|column| column["priority"] == priority);
+        of.map(|column| column["name"].as_str().expect("a name")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!((names(0).as_str(), names(1).as_str()), (shown, wide), "{plural}");
+}
+
 fn assert_described(schema: &Value, at: &str) {
     assert!(schema["description"].as_str().is_some_and(|text| text.len() > 5), "{at} has no description");
     for (key, field) in schema["properties"].as_object().into_iter().flatten() {
@@ -221,12 +232,11 @@ fn assert_described(schema: &Value, at: &str) {
 }
 
 fn path(object: &Value) -> String {
-    let plural = match object["kind"].as_str() {
-        Some("Sandbox") => "sandboxes".to_owned(),
-        kind => format!("{}s", kind.expect("a kind").to_lowercase()),
-    };
+    let kind = object["kind"].as_str().expect("a kind").to_lowercase();
+    let plural = if kind.ends_with('x') { format!("{kind}es") } else { format!("{kind}s") };
+    let version = object["apiVersion"].as_str().expect("a version");
     let text = |key: &str| object["metadata"][key].as_str().expect("metadata").to_owned();
-    format!("/apis/{API_VERSION}/namespaces/{}/{plural}/{}", text("namespace"), text("name"))
+    format!("/apis/{version}/namespaces/{}/{plural}/{}", text("namespace"), text("name"))
 }
 
 /// What the server says to a new object. A field that it does not know is an error.

@@ -14,7 +14,6 @@
 
 mod checkpoint;
 mod common;
-mod decode;
 mod definitions;
 mod facts;
 mod json;
@@ -27,12 +26,11 @@ mod texts;
 
 pub use checkpoint::{Checkpoint, CheckpointSpec, CheckpointStatus};
 pub use common::{
-    Condition, HibernateStrategy, HibernateType, PauseStrategy, PauseType, Runtime, TemplateRef, Time,
+    Condition, HibernateStrategy, HibernateType, PauseStrategy, PauseType, Runtime, TemplateRef,
 };
-pub use decode::decode;
-pub use definitions::{Definition, definitions};
+pub use definitions::definitions;
 pub use facts::{ConditionFacts, SandboxFacts};
-pub use json::{AutoPausePolicy, PodTemplate, PodTemplateDelta, Probe, Schedule, VolumeClaimTemplate};
+pub use json::{AutoPausePolicy, PodTemplateDelta, Probe, Schedule, VolumeClaimTemplate};
 pub use sandbox::{
     ExecAction, Hook, Lifecycle, PodInfo, Sandbox, SandboxSpec, SandboxStatus, UpgradePolicy, UpgradeType,
 };
@@ -41,3 +39,5 @@ pub use set::{
     DEFAULT_MAX_UNAVAILABLE, SandboxSet, SandboxSetSpec, SandboxSetStatus, ScaleStrategy, UpdateStrategy,
 };
 pub use texts::Texts;
+
+pub use crate::whole::{Definition, PodTemplate, Time, decode};

@@ -179,12 +179,12 @@ fn fields() -> Vec<Case> {
     ]
 }
 
-fn case(kind: &'static str, spec: Value, says: &'static str, good: Value) -> Case {
+pub(super) fn case(kind: &'static str, spec: Value, says: &'static str, good: Value) -> Case {
     Case { kind, name: "one", spec, says, good_name: "one", good }
 }
 
 /// A name that does not fit a label.
-fn named(kind: &'static str, spec: Value, says: &'static str) -> Case {
+pub(super) fn named(kind: &'static str, spec: Value, says: &'static str) -> Case {
     Case { kind, name: TOO_LONG, spec: spec.clone(), says, good_name: LONGEST, good: spec }
 }
 

@@ -4,9 +4,9 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Time, or_default};
 use super::json::PodTemplateDelta;
 use super::schema;
+use crate::whole::{Time, or_default};
 
 /// What is asked of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]

@@ -7,25 +7,17 @@ use sandgate_routes::{Secret, State};
 
 use super::Sandbox;
 use crate::condition::READY;
-use crate::fields::{Address, Place, owner, since_1970};
+use crate::fields::{Address, Place, owner};
 use crate::kind::{Id, Kind};
-use crate::metadata::{Identity, Named, str_of};
+use crate::metadata::{Identity, str_of};
 use crate::openkruise::rules::{Facts, id_of, is_pool, token_of};
 use crate::openkruise::{ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, NAME, OWNER, RUNTIME_ACCESS_TOKEN, SANDBOX_ID};
 use crate::provider::Unreadable;
+use crate::whole;
 
 impl Kind for Sandbox {
     fn identity(&self) -> Result<Identity<'_>, Unreadable> {
-        let metadata = &self.metadata;
-        let named = Named {
-            namespace: str_of(&metadata.namespace),
-            name: str_of(&metadata.name),
-            resource_version: str_of(&metadata.resource_version),
-            uid: str_of(&metadata.uid),
-            is_deleting: metadata.deletion_timestamp.is_some(),
-        };
-        let created = metadata.creation_timestamp.as_ref().and_then(|time| since_1970(time.0.into()));
-        named.identity_in_namespace(NAME, || Ok(created))
+        whole::identity(&self.metadata, NAME)
     }
 
     fn id_of(&self, identity: &Identity<'_>) -> Result<Id, Unreadable> {

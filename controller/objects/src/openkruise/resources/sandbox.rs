@@ -6,9 +6,10 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Condition, PauseStrategy, Runtime, TemplateRef, Time, or_default};
-use super::json::{AutoPausePolicy, PodTemplate, Probe, Schedule, VolumeClaimTemplate};
+use super::common::{Condition, PauseStrategy, Runtime, TemplateRef};
+use super::json::{AutoPausePolicy, Probe, Schedule, VolumeClaimTemplate};
 use super::schema;
+use crate::whole::{PodTemplate, Time, or_default};
 
 /// What is asked of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]

@@ -4,9 +4,10 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{PauseStrategy, Runtime, or_default};
-use super::json::{AutoPausePolicy, PodTemplate, Probe, VolumeClaimTemplate};
+use super::common::{PauseStrategy, Runtime};
+use super::json::{AutoPausePolicy, Probe, VolumeClaimTemplate};
 use super::schema;
+use crate::whole::{PodTemplate, or_default};
 
 /// What sandboxes are made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, CustomResource, JsonSchema)]

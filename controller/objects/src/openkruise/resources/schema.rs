@@ -7,8 +7,8 @@
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// What a label value and a volume's name may have at most.
-pub(super) const MAX_LABEL: u32 = 63;
+use crate::whole::definition::MAX_LABEL;
+
 /// More volume claims than a pod can have volumes on any cloud.
 const MAX_CLAIMS: u32 = 32;
 

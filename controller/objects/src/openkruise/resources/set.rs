@@ -5,9 +5,10 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::common::{Condition, PauseStrategy, Runtime, TemplateRef, or_default};
-use super::json::{AutoPausePolicy, PodTemplate, Probe, VolumeClaimTemplate};
+use super::common::{Condition, PauseStrategy, Runtime, TemplateRef};
+use super::json::{AutoPausePolicy, Probe, VolumeClaimTemplate};
 use super::schema;
+use crate::whole::{PodTemplate, or_default};
 
 /// `updateStrategy.maxUnavailable` of a set that says nothing.
 pub const DEFAULT_MAX_UNAVAILABLE: &str = "20%";

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use crate::provider::Unreadable;
 use crate::text::Text;
 
-/// Decodes an object of a kind in this module. `metadata.managedFields` is skipped.
+/// Decodes an object of a whole kind. `metadata.managedFields` is skipped.
 ///
 /// # Errors
 /// [`Unreadable`] names the first field of another type. Decoding the same bytes again does not help.
