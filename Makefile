@@ -17,7 +17,16 @@ export SANDGATE_MODULE_FAILPOINTS := $(BUILT)/failpoints/libsandgate.so
 # What is shipped, in one build: what the module and the command both use is compiled once. The programs do not say where they
 # were built, so that another checkout gives the same ones.
 REMAP = --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo --remap-path-prefix=$(CURDIR)=/sandgate
-SHIPPED = RUSTFLAGS="$${RUSTFLAGS:-} $(REMAP)" cargo build --profile module --locked $(addprefix -p ,$(shell envoy/image/build --crates))
+SHIPPED = RUSTFLAGS="$${RUSTFLAGS:-} $(REMAP)" cargo build --profile module --locked \
+  $(addprefix -p ,$(filter-out $(STATIC),$(shell envoy/image/build --crates)))
+
+# The task executor is copied into images of others: it is static, and small without what
+# only a debugger needs.
+STATIC = sandgate-task-executor
+MUSL := $(shell uname -m)-unknown-linux-musl
+EXECUTOR_BYTES = 5000000
+SHIPPED_STATIC = CARGO_PROFILE_MODULE_DEBUG=false CARGO_PROFILE_MODULE_STRIP=debuginfo RUSTFLAGS="$${RUSTFLAGS:-} $(REMAP)" \
+  cargo build --profile module --locked --target $(MUSL) $(addprefix -p ,$(STATIC))
 
 FUZZ_SECONDS ?= 6
 
@@ -42,11 +51,11 @@ demo: ## A cluster with our operator, our manager, a gateway and sandboxes on th
 	  SANDGATE_MODULE=$(BUILT)/local/libsandgate.so \
 	  $(BUILT)/local/demo $(ARGS)
 
-build: module ## The module, the command, the operator and the manager, as shipped, side by side
+build: module executor ## The module, the command, the operator, the manager and the task executor, as shipped, side by side
 	@install -D $(BUILT)/module/sandgate $(BUILT)/release/sandgate
 	@install -D $(BUILT)/module/sandgate-operator $(BUILT)/release/sandgate-operator
 	@install -D $(BUILT)/module/sandgate-manager $(BUILT)/release/sandgate-manager
-	@echo "built $(BUILT)/release/sandgate, with libsandgate.so, sandgate-operator and sandgate-manager beside it"
+	@echo "built $(BUILT)/release/sandgate, with libsandgate.so, sandgate-operator, sandgate-manager and task-executor beside it"
 
 man: build ## Man pages and shell completions, beside the command
 	@$(BUILT)/release/sandgate man --out $(BUILT)/release/man/man1
@@ -60,18 +69,26 @@ module: ## The module as shipped (and the command beside it)
 	$(SHIPPED)
 	@install -D $(BUILT)/module/libsandgate.so $(SANDGATE_MODULE)
 
-test: deps build-ahead lint rustdoc failpoints module deny ## Everything CI checks, the image too
+# Where cargo is not rustup's, the target's standard library has to be there already; cargo says so if it is not.
+executor: ## The task executor as shipped: a static program of at most 5 MB, without the tests' failpoints
+	@! command -v rustup >/dev/null || rustup --quiet target add $(MUSL)
+	$(SHIPPED_STATIC)
+	@install -D $(BUILT)/$(MUSL)/module/task-executor $(BUILT)/release/task-executor
+	@install $(BUILT)/release/task-executor $(BUILT)/module/task-executor
+	@controller/executor/check $(BUILT)/release/task-executor $(EXECUTOR_BYTES)
+
+test: deps build-ahead lint rustdoc failpoints module executor deny ## Everything CI checks, the image too
 	cargo test --workspace --locked --no-run
 	$(call with-envoy,cargo test --workspace --locked)
 	tests/fuzz/run $(FUZZ_SECONDS)
 	$(MAKE) test-image
 
-image: module ## The images as OCI archives, without a container daemon; the same inputs give the same digests
+image: module executor ## The images as OCI archives, without a container daemon; the same inputs give the same digests
 	@.ci/deps umoci:umoci skopeo:skopeo strip:binutils pip3:python3-pip
 	@envoy/image/build --built $(BUILT)/module --out $(BUILT)/image
 
 # The layers of the images as folders in $(OUT): for the Dockerfile.
-image-folders: module
+image-folders: module executor
 	@envoy/image/build --built $(BUILT)/module --out $(OUT) --folders
 
 test-image: deps image ## The main scenarios, with every Envoy and every sandgate inside the gateway's image
@@ -101,8 +118,9 @@ churn: export SANDGATE_CHURN = full
 test scenarios churn test-image: export SANDGATE_BIN = $(BUILT)/debug/sandgate
 test scenarios churn test-image: export SANDGATE_OPERATOR = $(BUILT)/debug/sandgate-operator
 test scenarios churn test-image: export SANDGATE_MANAGER = $(BUILT)/debug/sandgate-manager
+test scenarios churn test-image: export SANDGATE_TASK_EXECUTOR = $(BUILT)/debug/task-executor
 define with-envoy
-cargo build --locked -p sandgate -p sandgate-operator -p sandgate-manager
+cargo build --locked -p sandgate -p sandgate-operator -p sandgate-manager -p sandgate-task-executor
 cluster="$$(tests/cluster/build)"; tools="$$(tests/tools/build)"; envoy="$$($(BUILT)/debug/sandgate envoy)"; \
 SANDGATE_CLUSTER="$$cluster" SANDGATE_TOOLS="$$tools" SANDGATE_ENVOY="$$envoy" $(1)
 endef
@@ -148,7 +166,7 @@ $(MDBOOK)/bin/mdbook:
 	CARGO_TARGET_DIR=$(MDBOOK)/build cargo install --locked --debug --no-default-features --root $(MDBOOK) mdbook@0.5.4
 	@rm -rf $(MDBOOK)/build
 
-crds: ## Write the definitions of OpenKruise's kinds anew from their types: envoy/deploy/crds
+crds: ## Write the definitions of OpenKruise's and OpenSandbox's kinds anew from their types: envoy/deploy/crds
 	SANDGATE_BLESS=1 cargo test --locked -p sandgate-objects --test definitions
 
 docs-reference: ## Write the references anew: the configuration's from the JSON schemas, the API's from the manager
@@ -165,6 +183,7 @@ deps: # What the tests need of Debian: a C++ compiler for libFuzzer, pip for Env
 	@tests/e2b/install >/dev/null
 	@tests/e2b/install 2.8.1 >/dev/null
 	@tests/e2b/js/install >/dev/null
+	@tests/opensandbox/install >/dev/null
 	@tests/schemathesis/install >/dev/null
 
 bench: bench-build ## What a request costs beside plain Envoy and the peers, for the record (an hour or two; a cut run goes on; ARGS="--cell h2")
@@ -194,6 +213,15 @@ bench-operator: ## What the operator costs on a cluster of hollow pods, for the 
 	    | tee benches/results/operator/$$bench.txt; \
 	done
 
+bench-pools: ## What pools and batches cost on a cluster of hollow pods, for the record: half an hour (ARGS=--quick for a look)
+	cargo build --release --locked -p sandgate-operator -p sandgate-benches --bin sandgate-operator --bin pools
+	mkdir -p $(POOLS_OUT)
+	for bench in allocate ready size; do \
+	  SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_OPERATOR=$(BUILT)/release/sandgate-operator \
+	    $(BUILT)/release/pools $$bench --out $(POOLS_OUT)/$$bench.tsv $(ARGS) \
+	    | tee $(POOLS_OUT)/$$bench.txt; \
+	done
+
 bench-manager: module ## What the manager costs: claims, memory, reads, waits, and the first routed request, for the record: half an hour (ARGS=--quick for a look)
 	cargo build --release --locked -p sandgate -p sandgate-manager -p sandgate-benches --bin sandgate --bin sandgate-manager --bin manager
 	mkdir -p $(MANAGER_OUT)
@@ -205,6 +233,7 @@ bench-manager: module ## What the manager costs: claims, memory, reads, waits, a
 	done
 
 # A look must not replace the record.
+POOLS_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-pools,benches/results/pools)
 MANAGER_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-manager,benches/results/manager)
 
 bench-build: module
@@ -227,5 +256,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run demo build man module test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-manager bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run demo build man module executor test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-pools bench-manager bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:
