@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 pub use followed::FollowedMetrics;
 pub use process::ProcessMetrics;
-pub use server::{Limits, Pages, Reserved, Server};
+pub use server::{Limits, Pages, Probes, Reserved, Server};
 
 use crate::Random;
 

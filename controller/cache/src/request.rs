@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Request as HttpRequest;
 use kube::Client;
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use sandgate_routes::Version;
 use serde_json::Value;
@@ -121,6 +121,14 @@ pub fn create(path: &str, object: &Value, manager: &str) -> Built {
 /// If the request cannot be built.
 pub fn get(path: &str, name: &str) -> Built {
     built(Request::new(path).get(name, &GetParams::default()))
+}
+
+/// Lists the objects below this path that have these labels.
+///
+/// # Errors
+/// If the request cannot be built.
+pub fn list(path: &str, labels: &str) -> Built {
+    built(Request::new(path).list(&ListParams::default().labels(labels)))
 }
 
 /// Changes an object, or a subresource of it, if it is still as it was seen.

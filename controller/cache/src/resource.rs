@@ -7,6 +7,7 @@ use sandgate_follow::{Rejected, Target};
 use sandgate_objects::openkruise::resources::{
     Checkpoint, Sandbox, SandboxFacts, SandboxSet, SandboxTemplate, decode,
 };
+use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool, SandboxSnapshot};
 
 use crate::{Key, Seen};
 
@@ -65,9 +66,9 @@ pub fn seen<T>(object: T, metadata: impl Fn(&T) -> &ObjectMeta) -> Result<Seen<T
 }
 
 macro_rules! custom_resources {
-    ($($kind:ident: $plural:literal;)*) => {$(
+    ($group:literal; $($kind:ident: $plural:literal;)*) => {$(
         impl Viewed for $kind {
-            const GROUP: &'static str = "agents.kruise.io";
+            const GROUP: &'static str = $group;
             const VERSION: &'static str = "v1alpha1";
             const KIND: &'static str = stringify!($kind);
             const PLURAL: &'static str = $plural;
@@ -81,10 +82,18 @@ macro_rules! custom_resources {
 }
 
 custom_resources! {
+    "agents.kruise.io";
     Checkpoint: "checkpoints";
     Sandbox: "sandboxes";
     SandboxSet: "sandboxsets";
     SandboxTemplate: "sandboxtemplates";
+}
+
+custom_resources! {
+    "sandbox.opensandbox.io";
+    BatchSandbox: "batchsandboxes";
+    Pool: "pools";
+    SandboxSnapshot: "sandboxsnapshots";
 }
 
 impl Viewed for SandboxFacts {

@@ -1,5 +1,6 @@
 //! The command line. Each option is defined once, here, and may be given in the environment as well.
 
+mod opensandbox;
 #[cfg(test)]
 mod tests;
 
@@ -12,13 +13,17 @@ use clap::{ArgAction, Parser, ValueEnum};
 use sandgate_follow::Access;
 
 use crate::{Times, TimesError};
+pub use opensandbox::{Bind, Concurrency, OpenSandboxArgs};
 
-/// Makes and keeps sandboxes: the controllers of Sandbox and SandboxSet (agents.kruise.io/v1alpha1).
+/// Makes and keeps sandboxes: the controllers of Sandbox and SandboxSet (agents.kruise.io/v1alpha1), and
+/// those of BatchSandbox, Pool and SandboxSnapshot (sandbox.opensandbox.io/v1alpha1).
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "sandgate-operator",
     version,
     max_term_width = 110,
+    // Of an option that is given twice the last counts, as for OpenSandbox's operator.
+    args_override_self = true,
     after_help = "\
 Examples:
   sandgate-operator
@@ -27,6 +32,8 @@ Examples:
       On your machine, alone: it leads at once.
   sandgate-operator --controllers sandbox --namespace team-a
       Only sandboxes, and only those of one namespace.
+  sandgate-operator --controllers batchsandbox,pool,sandboxsnapshot --concurrency 'batchsandbox=64;pool=32'
+      In the place of OpenSandbox's operator, whose options are taken as well.
   curl 127.0.0.1:8090/readyz
       What is missing until it can work, such as a CRD that is not installed.
 
@@ -49,7 +56,13 @@ pub struct Args {
     )]
     pub controllers: Vec<ControllerName>,
     /// Only this namespace [default: all of them]
-    #[arg(long, short = 'n', env = "SANDGATE_OPERATOR_NAMESPACE", value_name = "NAME")]
+    #[arg(
+        long,
+        short = 'n',
+        alias = "watch-namespace",
+        env = "SANDGATE_OPERATOR_NAMESPACE",
+        value_name = "NAME"
+    )]
     pub namespace: Option<String>,
     /// The kubeconfig [default: the pod's own access, else KUBECONFIG or ~/.kube/config]
     #[arg(long, env = "SANDGATE_OPERATOR_KUBECONFIG", value_name = "FILE")]
@@ -62,6 +75,7 @@ pub struct Args {
         long,
         env = "SANDGATE_OPERATOR_LEADER_ELECT",
         value_name = "BOOL",
+        value_parser = opensandbox::go_bool,
         action = ArgAction::Set,
         num_args = 0..=1,
         require_equals = true,
@@ -89,7 +103,7 @@ pub struct Args {
     /// How often the lease is renewed and looked at; at most half of --renew-deadline
     #[arg(long, env = "SANDGATE_OPERATOR_RETRY_PERIOD", value_name = "SECONDS", default_value_t = 2)]
     pub retry_period: u64,
-    /// How many objects each controller works on at a time
+    /// How many objects each controller works on at a time; for OpenSandbox's kinds see --concurrency
     #[arg(
         long,
         env = "SANDGATE_OPERATOR_WORKERS",
@@ -107,6 +121,9 @@ pub struct Args {
     /// How to log, on standard error
     #[arg(long, env = "SANDGATE_OPERATOR_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+    /// The controllers of OpenSandbox's kinds.
+    #[command(flatten)]
+    pub opensandbox: OpenSandboxArgs,
 }
 
 /// A controller, as `--controllers` names it.
@@ -118,6 +135,15 @@ pub enum ControllerName {
     /// The one of sets of sandboxes.
     #[value(name = "sandboxset")]
     SandboxSet,
+    /// The one of OpenSandbox's batches.
+    #[value(name = "batchsandbox")]
+    BatchSandbox,
+    /// The one of OpenSandbox's pools.
+    #[value(name = "pool")]
+    Pool,
+    /// The one of OpenSandbox's snapshots.
+    #[value(name = "sandboxsnapshot")]
+    SandboxSnapshot,
 }
 
 /// How lines of the log look.

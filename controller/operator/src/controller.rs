@@ -7,7 +7,8 @@
 //! - A run that takes longer than [`Limits::timeout`] is cancelled. So is every await of it: see
 //!   [`Reconciler`].
 //! - A panic ends the run, not the worker.
-//! - Each of these is a failure of the key, which is tried again after its back-off. Failures are logged, and
+//! - Each of these is a failure of the key, which is tried again after its back-off, or at its
+//!   [deadline](Reconciler::deadline) if that is earlier. Failures are logged, and
 //!   those that somebody has to do something about become events, both at the first failure in a row, the
 //!   second, the fourth and so on.
 
@@ -147,6 +148,7 @@ impl<R: Reconciler> Workers<R> {
     }
 
     fn finish(&self, job: Job, ended: Ended) {
+        let (key, has_failed) = (job.key().clone(), !matches!(ended, Ended::Returned(Ok(_))));
         match ended {
             Ended::Returned(Ok(again)) => job.done(again),
             Ended::Returned(Err(failed)) => self.failed(job, &failed),
@@ -158,6 +160,9 @@ impl<R: Reconciler> Workers<R> {
                 self.complain(&job, &format!("no end after {} s", self.limits.timeout.as_secs()));
                 job.failed();
             }
+        }
+        if let Some(wait) = has_failed.then(|| self.reconciler.deadline(&key)).flatten() {
+            self.queue.add_after(key, wait);
         }
     }
 

@@ -2,13 +2,19 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod assign;
+mod batch;
+mod child_name;
 mod conditions;
 mod controller;
 mod deadline;
 mod events;
+mod facts;
+mod failures;
 mod lease;
 mod merge;
 mod metrics;
+mod pool;
 mod queue;
 mod reconciler;
 mod reference;
@@ -16,24 +22,36 @@ mod revision;
 mod run;
 mod sandbox;
 mod sandbox_set;
+mod snapshot;
+mod strategic_merge;
+mod tasks;
 mod view;
 mod writes;
 
-pub use args::{Args, ControllerName, LogFormat};
+pub use args::{Args, Bind, Concurrency, ControllerName, LogFormat, OpenSandboxArgs};
+pub use batch::{BatchSandboxReconciler, BatchSettings};
 pub use controller::{Limits, Workers};
 pub use events::{ClusterEvents, EventKind, EventTask, Events, NoEvents, Published, RecordedEvents};
 pub use lease::{Candidate, CandidateStatus, Leadership, Tenure, Term, Times, TimesError};
 pub use metrics::{ControllerMetrics, EventMetrics, Measured, Metrics, Scraped, WriteMetrics};
-pub use queue::{Job, Next, Pace, Queue};
+pub use pool::{ClusterExec, Exec, PoolMetrics, PoolReconciler, PoolSettings};
+pub use queue::{HEAD_START, Haste, Job, Next, Pace, Queue};
 pub use reconciler::{Again, Category, Failed, Reconciler};
 pub use revision::revision;
 pub use run::{Operator, RunError, run};
 pub use sandbox::{PauseStrategy, Pauses, Pausing, Refusal, SandboxReconciler, Stop};
 pub use sandbox_set::SandboxSetReconciler;
-pub use sandgate_cache::daemon::{Pages, Server};
+pub use sandgate_cache::daemon::{Pages, Probes, Server};
 pub use sandgate_cache::{Clock, Followed, Key, ManualClock, Random, Seen, SystemClock, Viewed, WriteError};
+pub use snapshot::{CommitWork, Committer, ImageCommitter, SandboxSnapshotReconciler, SnapshotSettings};
+pub use tasks::{
+    ANNOTATION_TASKS_DONE, Ask, BatchTasks, Done, ExecutorError, Executors, FromTemplate, HttpExecutors,
+    Intent, InvalidTask, Look, MissingPod, Notice, Report, Request, Scheduler, TaskCounts, TaskMetrics,
+    TaskPod, TaskSchedulingStrategy, TaskSource, Tasks, TokenFile, WhenCompleted,
+};
 pub use view::{
-    Child, Class, ContainerFacts, Controller, Counts, Feed, Kind, Mark, Members, PodFacts, Rank, Reserved,
-    Resize, View,
+    BatchPod, Child, Class, ContainerFacts, ContainerState, Controller, Counts, Feed, JobFacts, Kind, Mark,
+    Members, Need, Needy, OwnPod, Owner, PodClass, PodFacts, PodPhase, PodState, PoolCounts, PoolLevels,
+    PoolLook, PoolPod, Rank, Reserved, Resize, SeenPod, Slots, View, mark_of, pool_of,
 };
 pub use writes::Writes;

@@ -1,7 +1,8 @@
 //! What the operator counts, for `/metrics`. The names are listed in `metrics.txt`.
 //!
 //! Counters and histograms are written where things happen. Gauges are read when they are asked for: see
-//! `scraped`. No label has more values than there are controllers, kinds and fixed words.
+//! `scraped`. No label has more values than there are controllers, kinds and fixed words, but for the levels
+//! of pools, which are asked for by name.
 
 mod scraped;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use sandgate_cache::daemon::ProcessMetrics;
 use tokio::time::Instant;
 
-use crate::Category;
+use crate::{Category, PoolMetrics, TaskMetrics};
 pub use scraped::Scraped;
 
 /// The start of every name of ours.
@@ -73,11 +74,17 @@ pub struct Metrics {
     pub writes: WriteMetrics,
     /// The events on objects.
     pub events: EventMetrics,
+    /// What pools do.
+    pub pools: PoolMetrics,
+    /// What tasks do.
+    pub tasks: TaskMetrics,
 }
 
 impl Metrics {
     /// Registers everything that is counted, and the process itself.
     pub fn register(registry: &mut Registry) -> Self {
+        registry.register_collector(Box::new(ProcessMetrics));
+        let ours = registry.sub_registry_with_prefix(PREFIX);
         let metrics = Self {
             reconciles: Family::default(),
             durations: histograms(),
@@ -85,9 +92,9 @@ impl Metrics {
             retries: Family::default(),
             writes: WriteMetrics { writes: Family::default(), durations: histograms() },
             events: EventMetrics(Family::default()),
+            pools: PoolMetrics::register(ours),
+            tasks: TaskMetrics::register(ours),
         };
-        registry.register_collector(Box::new(ProcessMetrics));
-        let ours = registry.sub_registry_with_prefix(PREFIX);
         ours.register(
             "reconciles",
             "How often objects were looked at, and how that ended: ok, a category of failure, TimedOut, \

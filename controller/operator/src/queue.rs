@@ -7,6 +7,8 @@
 //!   see is not lost.
 //! - Keys are handed out by due time, and in the order of their arrival among equal ones. An add makes a key
 //!   due at once, also one that backs off or waits for its deadline: what failed may work now.
+//! - A key that is [pressing](Haste::Pressing) overtakes those that have been due for less than
+//!   [`HEAD_START`]. So it waits for no crowd that came with it, and keeps nobody waiting for long.
 //! - A failed key waits for a time of its own, which doubles with each failure in a row and is forgotten on
 //!   success.
 //! - A job that is dropped has failed: a worker that is cancelled or panics loses no key.
@@ -30,7 +32,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{Again, Key, Random};
-use schedule::{End, Schedule, Taken};
+use schedule::{End, Schedule, Taken, When};
+
+/// The time that a pressing key counts as having waited for already.
+pub const HEAD_START: Duration = Duration::from_secs(2);
 
 /// The waits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,15 @@ impl Default for Pace {
             rarely: Duration::from_secs(3600),
         }
     }
+}
+
+/// How much a change is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Haste {
+    /// In its turn.
+    Usual,
+    /// Somebody waits for exactly this.
+    Pressing,
 }
 
 /// The queue of one controller. Clones are the same queue.
@@ -105,7 +119,17 @@ impl Queue {
 
     /// Looks at the object after this time, or earlier if it was to be looked at earlier.
     pub fn add_after(&self, key: Key, wait: Duration) {
-        self.shared.change(|schedule, now| schedule.add(key, now + wait));
+        self.shared.change(|schedule, now| schedule.add(key, When::at(now + wait)));
+    }
+
+    /// Looks at the object as soon as a worker is free, and before others if it is pressing.
+    pub fn add_in(&self, key: Key, haste: Haste) {
+        match haste {
+            Haste::Usual => self.add(key),
+            Haste::Pressing => {
+                self.shared.change(|schedule, now| schedule.add(key, When::ahead(now, HEAD_START)));
+            }
+        }
     }
 
     /// The next job that is due at `now`.
@@ -115,7 +139,7 @@ impl Queue {
         }
         let mut schedule = self.shared.schedule.lock();
         if let Some(taken) = schedule.take(now) {
-            let waited = now.saturating_duration_since(taken.due);
+            let waited = now.saturating_duration_since(taken.due());
             return Next::Job(Job { shared: Arc::clone(&self.shared), taken, waited, ended: false });
         }
         schedule.next_due().map_or(Next::Empty, Next::At)
@@ -237,8 +261,8 @@ impl Job {
 
     /// The run did not take place: the key goes back to its place.
     pub fn put_back(mut self) {
-        let Taken { due, arrival, .. } = self.taken;
-        self.end(End::Untouched { due, arrival });
+        let turn = self.taken.turn;
+        self.end(End::Untouched(turn));
     }
 
     fn end(&mut self, end: End) {

@@ -22,6 +22,13 @@ pub trait Reconciler: Send + Sync + 'static {
     /// See [`Failed`]: the queue tries again after a back-off of the key's own.
     fn reconcile(&self, key: &Key) -> impl Future<Output = Result<Again, Failed>> + Send;
 
+    /// The object has to be looked at after this time even if a look fails and its back-off is longer. None
+    /// if there is no such time, or it has come.
+    fn deadline(&self, key: &Key) -> Option<Duration> {
+        let _ = key;
+        None
+    }
+
     /// The object of a key, for events on it; none where it is not known any more.
     fn object(&self, key: &Key) -> Option<ObjectReference> {
         let _ = key;

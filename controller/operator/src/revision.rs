@@ -20,7 +20,8 @@ pub fn revision(contents: &Value) -> String {
     hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
 
-fn canonical(value: &Value, text: &mut String) {
+/// The text that a hash is made of: the same for equal contents.
+pub(crate) fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().filter(|(_, value)| !value.is_null()).collect();

@@ -16,17 +16,20 @@
 
 mod followers;
 mod parts;
+mod ports;
+mod settings;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use sandgate_cache::Group;
 use sandgate_follow::{AccessError, Timing};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Args, Queue, TimesError};
+use crate::{Args, Key, Queue, TimesError};
 
 /// How long reading the credentials may take, plugins included.
 const CREDENTIALS: Duration = Duration::from_secs(30);
@@ -43,14 +46,20 @@ pub enum RunError {
     /// The port cannot be had.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address of `--listen`.
+        /// The address that was asked for.
         address: SocketAddr,
         /// Why.
         source: io::Error,
     },
+    /// `--task-executor-token-file`.
+    #[error("--task-executor-token-file: {0}")]
+    Token(String),
     /// The signals of the process cannot be had.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
+    /// `--strict-recovery`, and a batch has annotations that cannot be read.
+    #[error("--strict-recovery: the annotations about the allocation of {0} cannot be read")]
+    Malformed(Key),
     /// A task ended that must not.
     #[error("{0}, which must not happen; see the log")]
     Ended(String),
@@ -97,8 +106,10 @@ pub struct Operator {
     workers: Group,
     events: Group,
     election: Group,
-    /// The followers and the server.
+    /// The followers and the servers.
     service: Group,
+    /// Completes if a batch keeps this process from working.
+    malformed: BoxFuture<'static, Key>,
 }
 
 impl Operator {
@@ -112,7 +123,7 @@ impl Operator {
         parts::assemble(args, times, client, timing).await
     }
 
-    /// Where `/healthz`, `/readyz` and `/metrics` are.
+    /// The port of `--listen`, where `/healthz`, `/readyz` and `/metrics` are.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -120,15 +131,16 @@ impl Operator {
     /// Runs until `stop`, and ends in order.
     ///
     /// # Errors
-    /// [`RunError::Ended`], after everything else has been stopped.
+    /// [`RunError::Ended`] or [`RunError::Malformed`], after everything else has been stopped.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), RunError> {
         let ended = tokio::select! {
             biased;
             () = stop.cancelled() => None,
-            name = self.workers.ended() => Some(name),
-            name = self.events.ended() => Some(name),
-            name = self.election.ended() => Some(name),
-            name = self.service.ended() => Some(name),
+            batch = &mut self.malformed => Some(RunError::Malformed(batch)),
+            name = self.workers.ended() => Some(RunError::Ended(name)),
+            name = self.events.ended() => Some(RunError::Ended(name)),
+            name = self.election.ended() => Some(RunError::Ended(name)),
+            name = self.service.ended() => Some(RunError::Ended(name)),
         };
         if let Some(ended) = &ended {
             tracing::error!("{ended}: stopping");
@@ -137,6 +149,6 @@ impl Operator {
         for group in [&mut self.workers, &mut self.events, &mut self.election, &mut self.service] {
             group.stop().await;
         }
-        ended.map_or(Ok(()), |ended| Err(RunError::Ended(ended)))
+        ended.map_or(Ok(()), Err)
     }
 }

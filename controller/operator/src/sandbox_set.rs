@@ -10,7 +10,6 @@
 
 mod apply;
 mod child;
-mod failures;
 mod observe;
 mod plan;
 mod status;
@@ -28,12 +27,12 @@ use serde_json::{Value, json};
 
 use crate::conditions;
 use crate::events::{EventKind, Events};
+use crate::failures::Failures;
 use crate::merge::merge_patch;
 use crate::reference::reference;
 use crate::view::{Seen, View};
 use crate::writes::{Merge, WriteError, Writes};
 use crate::{Again, Clock, Failed, Key, Random, Reconciler};
-use failures::Failures;
 use observe::Observed;
 use plan::{Plan, Trouble};
 

@@ -1,4 +1,5 @@
-//! What this process knows of the cluster: sandboxes, their sets and templates, and their pods.
+//! What this process knows of the cluster: sandboxes, their sets and templates, pools and batches, and their
+//! pods.
 //!
 //! # Who writes
 //! - The watch of each kind, through a [`Feed`].
@@ -9,7 +10,7 @@
 //!
 //! # Who reads
 //! Reconcilers, by key. They get `Arc`s of objects that never change. A set's children are indexed; see
-//! `pool`.
+//! `pool`. So are the pods of pools and batches; see `opensandbox`.
 //!
 //! # Who is told
 //! Each change marks the keys whose reconcilers have to look, and calls [`Mark`] for each of them after the
@@ -23,6 +24,7 @@
 mod decode;
 mod feed;
 mod index;
+mod opensandbox;
 mod pod;
 mod pool;
 #[cfg(test)]
@@ -38,11 +40,18 @@ pub(crate) use sandgate_cache::{Seen, Viewed};
 use sandgate_cache::{Source, Store};
 use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool as SandboxPool, SandboxSnapshot};
 use sandgate_routes::Version;
 
-use crate::Key;
+use crate::{Haste, Key};
 pub(crate) use decode::Kept;
 pub use feed::Feed;
+use opensandbox::OpenSandbox;
+pub use opensandbox::{
+    BatchPod, ContainerState, JobFacts, Need, Needy, OwnPod, Owner, PodClass, PodPhase, PodState, PoolCounts,
+    PoolLevels, PoolLook, PoolPod, SeenPod, Slots, mark_of, pool_of,
+};
+pub(crate) use opensandbox::{has_finalizer, is_leaving, may_have_a_task, pod_index};
 pub use pod::{ContainerFacts, PodFacts, Resize};
 pub use pool::{Child, Class, Counts, Rank};
 use pool::{Pool, Which};
@@ -54,6 +63,12 @@ pub enum Controller {
     Sandbox,
     /// The one of sets.
     SandboxSet,
+    /// The one of OpenSandbox's batches.
+    BatchSandbox,
+    /// The one of OpenSandbox's pools.
+    Pool,
+    /// The one of OpenSandbox's snapshots.
+    SandboxSnapshot,
 }
 
 /// A kind, for feeds without a follower.
@@ -67,10 +82,70 @@ pub enum Kind {
     SandboxTemplate,
     /// Pods of sandboxes.
     Pod,
+    /// OpenSandbox's batches.
+    BatchSandbox,
+    /// OpenSandbox's pools.
+    Pool,
+    /// OpenSandbox's snapshots.
+    SandboxSnapshot,
+    /// Pods of pools.
+    PoolPod,
+    /// Pods that batches control.
+    OwnPod,
+    /// The Jobs that make snapshots.
+    Job,
 }
 
-/// Called for each key that has to be looked at.
-pub type Mark = Box<dyn Fn(Controller, &Key) + Send + Sync>;
+/// Does the same with the type of a kind, whichever it is.
+macro_rules! for_kind {
+    ($kind:expr, $object:ident => $what:expr) => {
+        match $kind {
+            Kind::Sandbox => {
+                type $object = Sandbox;
+                $what
+            }
+            Kind::SandboxSet => {
+                type $object = SandboxSet;
+                $what
+            }
+            Kind::SandboxTemplate => {
+                type $object = SandboxTemplate;
+                $what
+            }
+            Kind::Pod => {
+                type $object = PodFacts;
+                $what
+            }
+            Kind::BatchSandbox => {
+                type $object = BatchSandbox;
+                $what
+            }
+            Kind::Pool => {
+                type $object = SandboxPool;
+                $what
+            }
+            Kind::SandboxSnapshot => {
+                type $object = SandboxSnapshot;
+                $what
+            }
+            Kind::PoolPod => {
+                type $object = PoolPod;
+                $what
+            }
+            Kind::OwnPod => {
+                type $object = OwnPod;
+                $what
+            }
+            Kind::Job => {
+                type $object = JobFacts;
+                $what
+            }
+        }
+    };
+}
+
+/// Called for each key that has to be looked at, with how much that is waited for.
+pub type Mark = Box<dyn Fn(Controller, &Key, Haste) + Send + Sync>;
 
 /// The view. Clones are the same view.
 #[derive(Clone)]
@@ -107,6 +182,7 @@ pub struct Inner {
     /// Who names a template.
     referrers: BTreeMap<Key, BTreeSet<(Controller, Key)>>,
     reserved: BTreeMap<Key, Reserved>,
+    opensandbox: OpenSandbox,
     /// What is to be marked once the lock is free.
     dirty: BTreeSet<(Controller, Key)>,
 }
@@ -136,6 +212,13 @@ pub struct Members {
     pub next_end: Option<Timestamp>,
 }
 
+impl Kind {
+    /// The name of the kind.
+    pub fn name(self) -> &'static str {
+        for_kind!(self, T => T::KIND)
+    }
+}
+
 impl View {
     /// An empty view. `mark` is called outside of the view's lock, and may read the view.
     pub fn new(mark: Mark) -> Self {
@@ -152,12 +235,7 @@ impl View {
     /// # Errors
     /// If the object cannot be read. Older knowledge of it stays until [`deleted`](Self::deleted) is called.
     pub fn observe_json(&self, kind: Kind, object: &[u8]) -> Result<(), Rejected> {
-        self.change(|inner| match kind {
-            Kind::Sandbox => inner.watch::<Sandbox>(object),
-            Kind::SandboxSet => inner.watch::<SandboxSet>(object),
-            Kind::SandboxTemplate => inner.watch::<SandboxTemplate>(object),
-            Kind::Pod => inner.watch::<PodFacts>(object),
-        })
+        self.change(|inner| for_kind!(kind, T => inner.watch::<T>(object)))
     }
 
     /// A watch without a follower shows that an object has ended, at this version.
@@ -166,42 +244,24 @@ impl View {
             inner.ended::<T>(key, Some(uid), Some(version));
             T::store(inner).reached(version);
         }
-        self.change(|inner| match kind {
-            Kind::Sandbox => ended::<Sandbox>(inner, key, uid, version),
-            Kind::SandboxSet => ended::<SandboxSet>(inner, key, uid, version),
-            Kind::SandboxTemplate => ended::<SandboxTemplate>(inner, key, uid, version),
-            Kind::Pod => ended::<PodFacts>(inner, key, uid, version),
-        });
+        self.change(|inner| for_kind!(kind, T => ended::<T>(inner, key, uid, version)));
     }
 
     /// A feed without a follower has shown everything up to this version: the list of a kind is complete.
     pub fn listed(&self, kind: Kind, version: &Version) {
-        self.change(|inner| match kind {
-            Kind::Sandbox => inner.sandboxes.complete_at(version),
-            Kind::SandboxSet => inner.sets.complete_at(version),
-            Kind::SandboxTemplate => inner.templates.complete_at(version),
-            Kind::Pod => inner.pods.complete_at(version),
-        });
+        self.change(|inner| for_kind!(kind, T => T::store(inner).complete_at(version)));
     }
 
-    /// Whether every kind has been listed.
-    pub fn synced(&self) -> bool {
+    /// Whether each of these kinds has been listed.
+    pub fn synced(&self, kinds: &[Kind]) -> bool {
         let inner = self.shared.inner.lock();
-        inner.sandboxes.is_complete()
-            && inner.sets.is_complete()
-            && inner.templates.is_complete()
-            && inner.pods.is_complete()
+        kinds.iter().all(|kind| for_kind!(kind, T => T::peek(&inner).is_complete()))
     }
 
     /// How many objects of a kind there are.
     pub fn count(&self, kind: Kind) -> usize {
         let inner = self.shared.inner.lock();
-        match kind {
-            Kind::Sandbox => inner.sandboxes.len(),
-            Kind::SandboxSet => inner.sets.len(),
-            Kind::SandboxTemplate => inner.templates.len(),
-            Kind::Pod => inner.pods.len(),
-        }
+        for_kind!(kind, T => T::peek(&inner).len())
     }
 
     /// Takes in the answer to a write or to a live read.
@@ -277,13 +337,15 @@ impl View {
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut Inner) -> R) -> R {
-        let (answer, dirty) = {
+        let (answer, dirty, pressing) = {
             let mut inner = self.shared.inner.lock();
             let answer = change(&mut inner);
-            (answer, std::mem::take(&mut inner.dirty))
+            let pressing = std::mem::take(&mut inner.opensandbox.pressing);
+            (answer, std::mem::take(&mut inner.dirty), pressing)
         };
         for (controller, key) in &dirty {
-            (self.shared.mark)(*controller, key);
+            let is_pressing = *controller == Controller::BatchSandbox && pressing.contains(key);
+            (self.shared.mark)(*controller, key, if is_pressing { Haste::Pressing } else { Haste::Usual });
         }
         answer
     }

@@ -65,6 +65,11 @@ impl Writes {
         Self { client, view, leadership, metrics }
     }
 
+    /// Whether this process leads, which each write asks.
+    pub(crate) fn leadership(&self) -> &Leadership {
+        &self.leadership
+    }
+
     /// Creates an object. Its name is in it.
     ///
     /// # Errors
@@ -99,8 +104,7 @@ impl Writes {
         }
         let request = request::get(&path("", "v1", CLAIMS, &key.namespace), &key.name);
         let text = self.send("get", CLAIM, request).await?;
-        let claim: Claim =
-            serde_json::from_str(&text).map_err(|error| WriteError::Unanswered(error.to_string()))?;
+        let claim: Claim = serde_json::from_str(&text).map_err(unreadable)?;
         let owners = claim.metadata.owner_references.unwrap_or_default();
         Ok(owners.into_iter().find(|owner| owner.controller == Some(true)).map(|owner| owner.uid))
     }
@@ -163,6 +167,44 @@ impl Writes {
         }
     }
 
+    /// Reads an object that the view does not have, of the core group: its kind and the plural name of that.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. An object that does not exist is no error.
+    pub(crate) async fn get_json(
+        &self,
+        (kind, plural): (&'static str, &str),
+        key: &Key,
+    ) -> Result<Option<Value>, WriteError> {
+        let request = request::get(&path("", "v1", plural, &key.namespace), &key.name);
+        match self.send("get", kind, request).await {
+            Ok(text) => serde_json::from_str(&text).map(Some).map_err(unreadable),
+            Err(WriteError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists objects that the view does not have, of the core group, by their labels.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub(crate) async fn list_json(
+        &self,
+        (kind, plural): (&'static str, &str),
+        namespace: &str,
+        labels: &str,
+    ) -> Result<Vec<Value>, WriteError> {
+        #[derive(Deserialize)]
+        struct List {
+            #[serde(default)]
+            items: Vec<Value>,
+        }
+        let request = request::list(&path("", "v1", plural, namespace), labels);
+        let text = self.send("list", kind, request).await?;
+        let list: List = serde_json::from_str(&text).map_err(unreadable)?;
+        Ok(list.items)
+    }
+
     async fn send(
         &self,
         verb: &'static str,
@@ -183,4 +225,10 @@ impl Writes {
         self.view.answered(&seen);
         Ok(seen)
     }
+}
+
+/// An answer that cannot be read says nothing.
+#[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+fn unreadable(error: serde_json::Error) -> WriteError {
+    WriteError::Unanswered(error.to_string())
 }

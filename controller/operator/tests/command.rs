@@ -17,7 +17,7 @@ fn operator(args: &[&str]) -> Command {
 #[test]
 fn wrong_options_are_explained_and_end_with_2() {
     for (args, word) in [
-        (&["--controllers", "pool"][..], "[possible values: sandbox, sandboxset]"),
+        (&["--controllers", "pools"][..], "[possible values: sandbox, sandboxset, batchsandbox, pool,"),
         (&["--renew-deadline", "15"], "shorter than the lease duration"),
         (&["--log", "sandgate_operator=loud"], "--log"),
         (&["--workers", "0"], "--workers"),

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser as _;
+use sandgate_cache::daemon::Reserved;
 use sandgate_follow::testing::{Answer, Server, Step, complete, eventually, timing};
 use sandgate_operator::{Args, Operator, RunError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -42,15 +43,19 @@ async fn start(server: &Server, more: &[&str]) -> Running {
     Running { address, stop, task }
 }
 
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
 impl Running {
     async fn get(&self, path: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head[9..12].parse().unwrap(), body.to_owned())
+        get(self.address, path).await
     }
 
     /// Asks for a page until it satisfies the condition.
@@ -124,6 +129,23 @@ async fn a_standby_is_ready_without_a_lease_and_leads_nothing() {
     // The namespace is in every request.
     let watched = server.requests("sendInitialEvents");
     assert!(watched.iter().all(|head| head.contains("/namespaces/team/")), "{watched:?}");
+    running.end().await.unwrap();
+}
+
+/// Metrics name namespaces and pools: they are not on a port that was opened for the kubelet.
+#[tokio::test]
+async fn each_port_has_its_own_pages() {
+    let server = Server::start();
+    let ports = [(); 2].map(|()| Reserved::new("127.0.0.1:0".parse().unwrap()).unwrap());
+    let [probes, metrics] = ports.each_ref().map(|port| port.address().unwrap());
+    let probes_flag = format!("--health-probe-bind-address={probes}");
+    let metrics_flag = format!("--metrics-bind-address={metrics}");
+    let args = ["--leader-elect=false", &probes_flag, &metrics_flag, "--metrics-secure=false"];
+    let running = start(&server, &args).await;
+    for (address, health, page) in [(running.address, 200, 200), (probes, 200, 404), (metrics, 404, 200)] {
+        assert_eq!(get(address, "/healthz").await.0, health, "{address}");
+        assert_eq!(get(address, "/metrics").await.0, page, "{address}");
+    }
     running.end().await.unwrap();
 }
 

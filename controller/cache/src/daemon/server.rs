@@ -6,8 +6,9 @@
 //! | `/readyz` | 200 once every followed resource has had its first list, also on a standby; else 503 |
 //! | `/metrics` | the metrics, as OpenMetrics text |
 //!
-//! A 503 says what is wrong, a line each. Nothing here says anything about an object, so the port needs no
-//! credentials.
+//! A 503 says what is wrong, a line each. A port may have the probes, the metrics or both. Nothing here asks
+//! for credentials. The probes say nothing about an object; metrics may name some, so whoever opens a port
+//! to others decides whether they are on it.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::middleware::AddExtension;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -53,14 +53,21 @@ const PROBES: Limits =
 const BACKLOG: u32 = 1024;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where the pages come from. Called for each request; they must not block.
+/// The pages of a port: what is none is not there. Called for each request; they must not block.
+#[derive(Default)]
 pub struct Pages {
+    /// `/healthz` and `/readyz`.
+    pub probes: Option<Probes>,
+    /// The text of `/metrics`.
+    pub metrics: Option<Box<dyn Fn() -> String + Send + Sync>>,
+}
+
+/// What the probes are answered from.
+pub struct Probes {
     /// What is wrong with this process; nothing if it lives.
     pub ailing: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// What is missing until this process can work; nothing if it is ready.
     pub missing: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-    /// The text of the metrics.
-    pub metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
 /// A port that is this process's, where nobody can connect yet.
@@ -185,13 +192,22 @@ impl Server {
     }
 }
 
-fn router(pages: Pages) -> Router {
-    Router::new()
-        .route("/healthz", get(async |State(pages): State<Arc<Pages>>| verdict("ok", &(pages.ailing)())))
-        .route("/readyz", get(async |State(pages): State<Arc<Pages>>| verdict("ready", &(pages.missing)())))
-        .route("/metrics", get(metrics))
-        .fallback(async || (StatusCode::NOT_FOUND, "here are /healthz, /readyz and /metrics\n"))
-        .with_state(Arc::new(pages))
+fn router(Pages { probes, metrics }: Pages) -> Router {
+    let (mut router, mut here) = (Router::new(), Vec::new());
+    if let Some(Probes { ailing, missing }) = probes {
+        let (ailing, missing) = (Arc::new(ailing), Arc::new(missing));
+        router = router
+            .route("/healthz", get(async move || verdict("ok", &ailing())))
+            .route("/readyz", get(async move || verdict("ready", &missing())));
+        here.extend(["/healthz", "/readyz"]);
+    }
+    if let Some(metrics) = metrics {
+        let metrics = Arc::new(metrics);
+        router = router.route("/metrics", get(async move || ([(CONTENT_TYPE, OPEN_METRICS)], metrics())));
+        here.push("/metrics");
+    }
+    let here = format!("here is {}\n", here.join(", "));
+    router.fallback(async move || (StatusCode::NOT_FOUND, here))
 }
 
 /// A router that gives each request an extension.
@@ -224,8 +240,4 @@ fn verdict(good: &str, wrong: &[String]) -> Response {
     }
     let lines: String = wrong.iter().map(|line| format!("{line}\n")).collect();
     (StatusCode::SERVICE_UNAVAILABLE, lines).into_response()
-}
-
-async fn metrics(State(pages): State<Arc<Pages>>) -> Response {
-    ([(CONTENT_TYPE, OPEN_METRICS)], (pages.metrics)()).into_response()
 }

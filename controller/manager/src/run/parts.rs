@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::middleware;
 use prometheus_client::registry::Registry;
-use sandgate_cache::daemon::{Limits, Pages, Reserved, Server, identity, metrics_page};
+use sandgate_cache::daemon::{Limits, Pages, Probes, Reserved, Server, identity, metrics_page};
 use sandgate_cache::{Cache, Clock, Group, Random, Running, SecretFacts, SystemClock};
 use sandgate_follow::Timing;
 use sandgate_peering::{PushSettings, Pusher, ServerTls};
@@ -37,7 +37,7 @@ const SILENCE: Duration = Duration::from_secs(120);
 pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, RunError> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone());
     let tls = tls.map(|(cert, key)| ServerTls::read(cert, key)).transpose()?.map(Arc::new);
-    let (probes, probe_address) = reserve(args.probe_listen)?;
+    let (probe_port, probe_address) = reserve(args.probe_listen)?;
     let (api_port, address) = reserve(args.listen)?;
     let client = args.access().connect(CREDENTIALS).await?;
     let pusher = match args.peers()? {
@@ -91,16 +91,16 @@ pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, Run
         },
     };
     scraped.register(&mut registry);
-    let pages = Pages {
+    let probes = Probes {
         // A cluster that does not answer is no reason to restart this process, and a task that ends stops it.
         ailing: Box::new(Vec::new),
         missing: {
             let (ready, cache) = (Arc::clone(&ready), cache.clone());
             Box::new(move || ready.missing(&cache))
         },
-        metrics: Box::new(move || metrics_page(&registry)),
     };
-    let server = listen(probes, probe_address)?;
+    let pages = Pages { probes: Some(probes), metrics: Some(Box::new(move || metrics_page(&registry))) };
+    let server = listen(probe_port, probe_address)?;
     tracing::info!("/healthz, /readyz and /metrics are on http://{probe_address}");
     probe.spawn("the server of the probes", |stop| server.run(pages, stop));
 

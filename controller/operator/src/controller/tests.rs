@@ -13,6 +13,7 @@ use crate::{Metrics, Pace, Random, RecordedEvents, Tenure, Term};
 #[derive(Default)]
 struct Actor {
     looks: Mutex<Vec<String>>,
+    deadline: Mutex<Option<Instant>>,
     running: AtomicUsize,
     most: AtomicUsize,
 }
@@ -36,11 +37,17 @@ impl Reconciler for Shared {
                 Ok(Again::Forget)
             }
             "refused" if looks < 5 => Err(fail(Category::Refused)),
+            "doomed" if self.deadline(key).is_some() => Err(fail(Category::Invalid)),
             "conflict" if looks < 5 => Err(fail(Category::Conflict)),
             _ => Ok(Again::Forget),
         };
         self.0.running.fetch_sub(1, Ordering::SeqCst);
         result
+    }
+
+    fn deadline(&self, key: &Key) -> Option<Duration> {
+        let deadline = self.0.deadline.lock().filter(|_| *key.name == *"doomed")?;
+        Some(deadline.saturating_duration_since(Instant::now())).filter(|wait| !wait.is_zero())
     }
 
     fn object(&self, key: &Key) -> Option<ObjectReference> {
@@ -202,6 +209,17 @@ async fn a_refusal_is_told_on_the_object_at_the_first_second_and_fourth_time() {
     assert!(events.iter().all(|event| event.reason == "Refused" && event.note == "because"));
     assert_eq!(events[0].on.name.as_deref(), Some("refused"));
     assert_eq!((fixture.outcome("Refused"), fixture.outcome("Conflict")), (Some(4), Some(4)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_back_off_ends_when_the_deadline_of_the_object_comes() {
+    let fixture = Fixture::leading(1);
+    let deadline = Instant::now() + Duration::from_secs(100);
+    *fixture.actor.deadline.lock() = Some(deadline);
+    fixture.add("doomed");
+    fixture.empty().await;
+    assert!(deadline.elapsed() < Duration::from_millis(10), "{:?}", deadline.elapsed());
+    assert!(fixture.actor.looks.lock().len() > 10, "until then it backed off");
 }
 
 #[tokio::test(start_paused = true)]

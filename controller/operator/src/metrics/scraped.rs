@@ -13,7 +13,7 @@ use sandgate_cache::Followed;
 use sandgate_cache::daemon::FollowedMetrics;
 
 use super::PREFIX;
-use crate::{CandidateStatus, Leadership, Queue};
+use crate::{CandidateStatus, Leadership, PoolLevels, Queue};
 
 /// Where the gauges are read from.
 pub struct Scraped {
@@ -27,6 +27,10 @@ pub struct Scraped {
     pub followed: Vec<Followed>,
     /// How many objects of each kind the view has.
     pub objects: Box<dyn Fn() -> Vec<(&'static str, usize)> + Send + Sync>,
+    /// How full each of OpenSandbox's pools is.
+    pub pools: Box<dyn Fn() -> Vec<PoolLevels> + Send + Sync>,
+    /// How many of OpenSandbox's batches have annotations that cannot be read.
+    pub malformed: Box<dyn Fn() -> usize + Send + Sync>,
 }
 
 impl fmt::Debug for Scraped {
@@ -69,6 +73,17 @@ impl Collector for Scraped {
             "How many objects of each kind this process knows.",
             objects.iter().map(|(kind, count)| (vec![("kind", *kind)], number(*count))).collect(),
         )?;
+        let levels = (self.pools)();
+        gauge(
+            "pool_pods",
+            "How many pods each pool has in all (total), has given to batches (allocated), could give at once \
+             (available), and how many batches wait for (lacking). If lacking stays above 0, raise poolMax.",
+            levels.iter().flat_map(of_pool).collect(),
+        )?;
+        let help =
+            "How many batches are left alone because an annotation about their allocation cannot be read.";
+        let malformed = encoder.encode_descriptor("malformed_batches", help, None, MetricType::Gauge)?;
+        ConstGauge::new(number((self.malformed)())).encode(malformed)?;
         let help = "Whether this process leads. The sum over all replicas should be 1.";
         let leader = encoder.encode_descriptor("leader", help, None, MetricType::Gauge)?;
         ConstGauge::new(u32::from(self.leadership.term().is_some())).encode(leader)?;
@@ -78,6 +93,16 @@ impl Collector for Scraped {
             .encode(changes)?;
         Ok(())
     }
+}
+
+/// The values of one pool.
+fn of_pool(levels: &PoolLevels) -> [(Labels<'_>, f64); 4] {
+    let PoolLevels { pool, total, allocated, available, lacking } = levels;
+    let states = [("total", total), ("allocated", allocated), ("available", available), ("lacking", lacking)];
+    states.map(|(state, count)| {
+        let labels = vec![("namespace", &*pool.namespace), ("pool", &*pool.name), ("state", state)];
+        (labels, number(*count))
+    })
 }
 
 /// Encodes one value of a family.

@@ -5,7 +5,7 @@ use prometheus_client::encoding::text::encode;
 use sandgate_follow::StatusCell;
 
 use super::*;
-use crate::{Followed, Key, Leadership, Pace, Queue, Random};
+use crate::{Followed, Key, Leadership, Pace, PoolLevels, Queue, Random};
 
 /// Everything once.
 fn page() -> String {
@@ -16,6 +16,7 @@ fn page() -> String {
     metrics.writes.observe("create", "Pod", Ok(()), Duration::from_millis(3));
     metrics.writes.observe("create", "Pod", Err(Category::Refused), Duration::from_millis(3));
     metrics.events.dropped();
+    metrics.tasks.asked("get", "ok");
     let queue = Queue::new(Pace::default(), Random::seeded(1));
     queue.add(Key::new("ns", "a"));
     let followed = |resource: &str, namespace: Option<&str>| Followed {
@@ -29,6 +30,11 @@ fn page() -> String {
         candidate: None,
         followed: vec![followed("pods", None), followed("sandboxes.agents.kruise.io", Some("ns"))],
         objects: Box::new(|| vec![("Pod", 3)]),
+        pools: Box::new(|| {
+            let pool = Key::new("ns", "p");
+            vec![PoolLevels { pool, total: 5, allocated: 3, available: 1, lacking: 2 }]
+        }),
+        malformed: Box::new(|| 1),
     };
     scraped.register(&mut registry);
     let mut text = String::new();
@@ -48,10 +54,14 @@ fn what_happened_is_on_the_page() {
         "sandgate_operator_writes_total{verb=\"create\",kind=\"Pod\",outcome=\"Refused\"} 1",
         "sandgate_operator_write_duration_seconds_count{verb=\"create\",kind=\"Pod\"} 2",
         "sandgate_operator_events_total{outcome=\"dropped\"} 1",
+        "sandgate_operator_task_requests_total{verb=\"get\",outcome=\"ok\"} 1",
         "sandgate_operator_queue_depth{controller=\"sandbox\"} 1.0",
         "sandgate_operator_leader 1",
         "sandgate_operator_leader_changes_total 0",
         "sandgate_operator_objects{kind=\"Pod\"} 3.0",
+        "sandgate_operator_pool_pods{namespace=\"ns\",pool=\"p\",state=\"allocated\"} 3.0",
+        "sandgate_operator_pool_pods{namespace=\"ns\",pool=\"p\",state=\"lacking\"} 2.0",
+        "sandgate_operator_malformed_batches 1.0",
         "sandgate_operator_watch_listed{resource=\"pods\",namespace=\"\"} 0.0",
         "sandgate_operator_watch_listed{resource=\"sandboxes.agents.kruise.io\",namespace=\"ns\"} 0.0",
     ] {

@@ -15,7 +15,7 @@ pub(super) struct Schedule {
     pace: Pace,
     random: Random,
     entries: BTreeMap<Key, Entry>,
-    /// The waiting keys in the order in which they are handed out: by due time, then by arrival.
+    /// The waiting keys in the order in which they are handed out: by their place, then by arrival.
     order: BTreeSet<(Instant, u64, Key)>,
     /// The number of the next arrival.
     arrival: u64,
@@ -30,22 +30,50 @@ struct Entry {
 
 #[derive(Debug)]
 enum State {
-    Waiting {
-        due: Instant,
-        arrival: u64,
-    },
-    /// Handed out. If the key was added since, it is due again at this time.
+    Waiting(Turn),
+    /// Handed out. If the key was added since, it is due again then.
     Running {
-        again: Option<Instant>,
+        again: Option<When>,
     },
+}
+
+/// When a key is due, and where it stands among those that are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct When {
+    due: Instant,
+    /// The time whose place it has: when it is due, or earlier if it overtakes others.
+    place: Instant,
+}
+
+/// The place of a key that waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    when: When,
+    arrival: u64,
+}
+
+impl When {
+    /// In the order of due times.
+    pub(super) fn at(due: Instant) -> Self {
+        Self { due, place: due }
+    }
+
+    /// Now, before all that have been due for less than this time.
+    pub(super) fn ahead(now: Instant, start: Duration) -> Self {
+        Self { due: now, place: now.checked_sub(start).unwrap_or(now) }
+    }
+
+    /// The earlier one of each.
+    fn sooner(self, other: Self) -> Self {
+        Self { due: self.due.min(other.due), place: self.place.min(other.place) }
+    }
 }
 
 /// A key that was handed out.
 #[derive(Debug, Clone)]
 pub(super) struct Taken {
     pub(super) key: Key,
-    pub(super) due: Instant,
-    pub(super) arrival: u64,
+    pub(super) turn: Turn,
     pub(super) failures: u32,
 }
 
@@ -58,10 +86,14 @@ pub(super) enum End {
         cap: Duration,
     },
     /// Did not run: the key goes back to its place.
-    Untouched {
-        due: Instant,
-        arrival: u64,
-    },
+    Untouched(Turn),
+}
+
+impl Taken {
+    /// When the key was due.
+    pub(super) fn due(&self) -> Instant {
+        self.turn.when.due
+    }
 }
 
 impl Schedule {
@@ -73,36 +105,44 @@ impl Schedule {
         &self.pace
     }
 
-    /// The key is due at this time, or earlier if it already was.
-    pub(super) fn add(&mut self, key: Key, due: Instant) {
+    /// The key is due then, or earlier if it already was.
+    pub(super) fn add(&mut self, key: Key, when: When) {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
-            None => self.wait(key, due, 0),
-            Some(State::Running { again }) => *again = Some(again.map_or(due, |at| at.min(due))),
-            Some(State::Waiting { due: at, arrival }) if due < *at => {
-                self.order.remove(&(*at, *arrival, key.clone()));
-                let failures = self.failures(&key);
-                self.wait(key, due, failures);
+            None => self.wait(key, when, 0),
+            Some(State::Running { again }) => *again = Some(again.map_or(when, |at| at.sooner(when))),
+            Some(State::Waiting(turn)) => {
+                let (known, sooner) = (*turn, turn.when.sooner(when));
+                if sooner != known.when {
+                    self.order.remove(&(known.when.place, known.arrival, key.clone()));
+                    let failures = self.failures(&key);
+                    self.wait(key, sooner, failures);
+                }
             }
-            Some(State::Waiting { .. }) => {}
         }
     }
 
-    fn wait(&mut self, key: Key, due: Instant, failures: u32) {
-        let arrival = self.arrival;
+    fn wait(&mut self, key: Key, when: When, failures: u32) {
+        let turn = Turn { when, arrival: self.arrival };
         self.arrival += 1;
-        self.order.insert((due, arrival, key.clone()));
-        self.entries.insert(key, Entry { state: State::Waiting { due, arrival }, failures });
+        self.enter(key, turn, failures);
     }
 
-    /// Hands out the key that has been due for longest. Nobody else gets it until [`finish`](Self::finish).
+    fn enter(&mut self, key: Key, turn: Turn, failures: u32) {
+        self.order.insert((turn.when.place, turn.arrival, key.clone()));
+        self.entries.insert(key, Entry { state: State::Waiting(turn), failures });
+    }
+
+    /// Hands out the first of the keys that are due. Nobody else gets it until [`finish`](Self::finish).
     pub(super) fn take(&mut self, now: Instant) -> Option<Taken> {
         if self.order.first()?.0 > now {
             return None;
         }
-        let (due, arrival, key) = self.order.pop_first()?;
+        let (.., key) = self.order.pop_first()?;
         let entry = self.entries.get_mut(&key)?;
-        entry.state = State::Running { again: None };
-        Some(Taken { key, due, arrival, failures: entry.failures })
+        let State::Waiting(turn) = std::mem::replace(&mut entry.state, State::Running { again: None }) else {
+            return None;
+        };
+        Some(Taken { key, turn, failures: entry.failures })
     }
 
     /// Takes a key back that was handed out.
@@ -115,15 +155,11 @@ impl Schedule {
             End::Done(Again::Rarely) => (Some(now + self.rarely()), 0),
             End::Done(Again::After(wait)) => (Some(now + wait.min(self.rarely())), 0),
             End::Failed { cap } => (Some(now + self.back_off(failures, cap)), failures.saturating_add(1)),
-            End::Untouched { due, arrival } => {
-                self.order.insert((due, arrival, key.clone()));
-                self.entries.insert(key.clone(), Entry { state: State::Waiting { due, arrival }, failures });
-                return;
-            }
+            End::Untouched(turn) => return self.enter(key.clone(), turn, failures),
         };
-        let due = [due, again].into_iter().flatten().min();
-        if let Some(due) = due {
-            self.wait(key.clone(), due, failures);
+        let when = [due.map(When::at), again].into_iter().flatten().reduce(When::sooner);
+        if let Some(when) = when {
+            self.wait(key.clone(), when, failures);
         }
     }
 
@@ -141,12 +177,12 @@ impl Schedule {
 
     /// When the next key is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.order.first().map(|(due, ..)| *due)
+        self.order.first().map(|(place, ..)| *place)
     }
 
     /// How many keys are due and not running.
     pub(super) fn depth(&self, now: Instant) -> usize {
-        self.order.iter().take_while(|(due, ..)| *due <= now).count()
+        self.order.iter().take_while(|(place, ..)| *place <= now).count()
     }
 
     fn failures(&self, key: &Key) -> u32 {
@@ -161,7 +197,7 @@ impl Schedule {
     #[cfg(test)]
     pub(super) fn due(&self, key: &Key) -> Option<Instant> {
         match self.entries.get(key)?.state {
-            State::Waiting { due, .. } => Some(due),
+            State::Waiting(turn) => Some(turn.when.due),
             State::Running { .. } => None,
         }
     }

@@ -68,6 +68,39 @@ async fn keys_are_handed_out_in_the_order_in_which_they_became_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pressing_key_overtakes_a_crowd_and_nobody_who_has_waited_for_long() {
+    let queue = queue();
+    queue.add(key("old"));
+    advance(HEAD_START + millis(1)).await;
+    queue.add(key("crowd"));
+    queue.add(key("b"));
+    queue.add_after(key("later"), millis(500));
+    queue.add_in(key("b"), Haste::Pressing);
+    queue.add_in(key("c"), Haste::Pressing);
+    advance(millis(10)).await;
+    let jobs: Vec<_> = (0..4).map(|_| take(&queue)).collect();
+    let order: Vec<_> = jobs.iter().map(|job| (job.key().name.to_string(), job.waited())).collect();
+    let expected =
+        [("old", HEAD_START + millis(11)), ("b", millis(10)), ("c", millis(10)), ("crowd", millis(10))];
+    assert_eq!(order, expected.map(|(name, waited)| (name.to_owned(), waited)));
+    assert_eq!(idle_for(&queue), millis(490), "what is not pressing is due when it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_becomes_pressing_while_it_runs_overtakes_others_after_it() {
+    let queue = queue();
+    queue.add(key("a"));
+    let job = take(&queue);
+    queue.add(key("b"));
+    queue.add_in(key("a"), Haste::Pressing);
+    job.done(Again::Rarely);
+    let job = take(&queue);
+    assert_eq!(&*job.key().name, "a");
+    job.put_back();
+    assert_eq!(&*take(&queue).key().name, "a", "it goes back to its place");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_earliest_of_several_due_times_counts() {
     let queue = queue();
     queue.add_after(key("a"), millis(50));

@@ -1,15 +1,18 @@
 //! The followers that fill the view, and what waits for them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sandgate_cache::Group;
 use sandgate_follow::{Api, Follower, Hooks, StatusCell, Target, Timing, supervise};
+use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
+use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool, SandboxSnapshot};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::view::Kept;
-use crate::{Args, Followed, View};
+use crate::{Args, ControllerName, Followed, JobFacts, Kind, OwnPod, PodFacts, PoolPod, View};
 
 /// Whether every resource has had its first list.
 #[derive(Clone)]
@@ -54,7 +57,7 @@ impl Followers {
     pub(super) fn new(args: &Args, timing: Timing) -> Self {
         Self {
             api: Api::new(args.access(), timing),
-            namespace: args.namespace.clone(),
+            namespace: args.namespace.clone().filter(|name| !name.is_empty()),
             followed: Vec::new(),
             tasks: Vec::new(),
             listed: watch::Sender::new(0),
@@ -66,7 +69,32 @@ impl Followers {
         FirstLists { listed: self.listed.subscribe(), all: self.followed.len() }
     }
 
-    pub(super) fn follow<T: Kept>(&mut self, view: &View, service: &mut Group) {
+    /// Follows what these controllers need, and nothing else. Returns the kinds.
+    pub(super) fn follow_all(
+        &mut self,
+        controllers: &BTreeSet<ControllerName>,
+        view: &View,
+        service: &mut Group,
+    ) -> BTreeSet<Kind> {
+        let kinds: BTreeSet<Kind> = controllers.iter().flat_map(|name| needed(*name)).copied().collect();
+        for kind in &kinds {
+            match kind {
+                Kind::Sandbox => self.follow::<Sandbox>(view, service),
+                Kind::SandboxSet => self.follow::<SandboxSet>(view, service),
+                Kind::SandboxTemplate => self.follow::<SandboxTemplate>(view, service),
+                Kind::Pod => self.follow::<PodFacts>(view, service),
+                Kind::BatchSandbox => self.follow::<BatchSandbox>(view, service),
+                Kind::Pool => self.follow::<Pool>(view, service),
+                Kind::SandboxSnapshot => self.follow::<SandboxSnapshot>(view, service),
+                Kind::PoolPod => self.follow::<PoolPod>(view, service),
+                Kind::OwnPod => self.follow::<OwnPod>(view, service),
+                Kind::Job => self.follow::<JobFacts>(view, service),
+            }
+        }
+        kinds
+    }
+
+    fn follow<T: Kept>(&mut self, view: &View, service: &mut Group) {
         let target = T::target(self.namespace.as_deref());
         let followed = Followed {
             resource: resource(&target),
@@ -91,6 +119,22 @@ impl Followers {
         });
         self.followed.push(followed);
         self.tasks.push((name, task));
+    }
+}
+
+/// What a controller reads.
+fn needed(controller: ControllerName) -> &'static [Kind] {
+    match controller {
+        ControllerName::Sandbox | ControllerName::SandboxSet => {
+            &[Kind::Sandbox, Kind::SandboxSet, Kind::SandboxTemplate, Kind::Pod]
+        }
+        ControllerName::BatchSandbox => {
+            &[Kind::BatchSandbox, Kind::Pool, Kind::SandboxSnapshot, Kind::PoolPod, Kind::OwnPod]
+        }
+        ControllerName::Pool => &[Kind::BatchSandbox, Kind::Pool, Kind::PoolPod],
+        ControllerName::SandboxSnapshot => {
+            &[Kind::SandboxSnapshot, Kind::BatchSandbox, Kind::PoolPod, Kind::OwnPod, Kind::Job]
+        }
     }
 }
 

@@ -1,23 +1,28 @@
 //! The parts of the operator, and what connects them.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use kube::Client;
 use prometheus_client::registry::Registry;
 use sandgate_cache::Group;
 use sandgate_cache::daemon::{identity, metrics_page};
 use sandgate_follow::{Access, Timing};
-use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::followers::{FirstLists, Followers, missing};
+use super::ports::{self, Port};
+use super::settings::{batch_settings, pool_settings, snapshot_settings, workers_of};
 use super::{Operator, RunError};
 use crate::{
-    Args, Candidate, CandidateStatus, Clock, ClusterEvents, Controller, ControllerName, Events, Kind,
-    Leadership, Limits, Metrics, Pace, Pages, Pauses, PodFacts, Queue, Random, Reconciler, SandboxReconciler,
-    SandboxSetReconciler, Scraped, Server, SystemClock, Times, View, Workers, Writes,
+    Args, BatchSandboxReconciler, Candidate, CandidateStatus, Clock, ClusterEvents, ClusterExec, Controller,
+    ControllerName, Events, Followed, HttpExecutors, Key, Leadership, Limits, Metrics, Pace, Pages, Pauses,
+    PoolReconciler, Probes, Queue, Random, Reconciler, SandboxReconciler, SandboxSetReconciler,
+    SandboxSnapshotReconciler, Scraped, SystemClock, Times, TokenFile, View, Workers, Writes,
 };
 
 /// A lease task that has begun nothing for so many lease durations is stuck.
@@ -29,10 +34,13 @@ pub(super) async fn assemble(
     client: Client,
     timing: Timing,
 ) -> Result<Operator, RunError> {
-    let cannot = |source| RunError::Listen { address: args.listen, source };
-    let server = Server::bind(args.listen).await.map_err(cannot)?;
-    let address = server.address().map_err(cannot)?;
-    tracing::info!("/healthz, /readyz and /metrics are on http://{address}");
+    let token = args.opensandbox.task_executor_token_file.as_deref().map(TokenFile::open).transpose();
+    let token = token.map_err(RunError::Token)?;
+    let servers = ports::bind(args).await?;
+    let address = servers[0].1;
+    for (option, why) in args.opensandbox.without_effect() {
+        tracing::warn!("--{option} has no effect: {why}");
+    }
     let (mut random, clock) = (Random::new(), Arc::new(SystemClock));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
@@ -43,17 +51,14 @@ pub(super) async fn assemble(
         queues.insert(watched(name), Queue::new(Pace::default(), Random::seeded(random.number())));
     }
     let marked = queues.clone();
-    let view = View::new(Box::new(move |controller, key| {
+    let view = View::new(Box::new(move |controller, key, haste| {
         if let Some(queue) = marked.get(&controller) {
-            queue.add(key.clone());
+            queue.add_in(key.clone(), haste);
         }
     }));
 
     let mut followers = Followers::new(args, timing);
-    followers.follow::<Sandbox>(&view, &mut service);
-    followers.follow::<SandboxSet>(&view, &mut service);
-    followers.follow::<SandboxTemplate>(&view, &mut service);
-    followers.follow::<PodFacts>(&view, &mut service);
+    let kinds = followers.follow_all(&args.controllers(), &view, &mut service);
     let listed = followers.first_lists();
     let Followers { followed, tasks, .. } = followers;
 
@@ -87,7 +92,8 @@ pub(super) async fn assemble(
             leadership: leadership.clone(),
             events: Arc::clone(&sink),
             metrics: &metrics,
-            limits: Limits { workers: args.workers.into(), ..Limits::default() },
+            limits: Limits { workers: workers_of(args, *controller), ..Limits::default() },
+            kept_out: args.opensandbox.strict_recovery.then(|| view.clone()),
         };
         let (view, writes) = (view.clone(), writes.clone());
         let clock = Arc::clone(&clock) as Arc<dyn Clock>;
@@ -99,42 +105,105 @@ pub(super) async fn assemble(
                 let random = Random::seeded(random.number());
                 start.spawn(SandboxSetReconciler::new(view, writes, sink, clock, random));
             }
+            Controller::BatchSandbox => {
+                let executors = Arc::new(HttpExecutors::new(token.clone()));
+                let (metrics, settings) = (metrics.tasks.clone(), batch_settings(args));
+                start.spawn(BatchSandboxReconciler::new(
+                    view, writes, sink, clock, executors, metrics, settings,
+                ));
+            }
+            Controller::Pool => {
+                let (random, exec) =
+                    (Random::seeded(random.number()), Arc::new(ClusterExec::new(client.clone())));
+                let (metrics, settings) = (metrics.pools.clone(), pool_settings(args));
+                start.spawn(PoolReconciler::new(view, writes, sink, clock, random, exec, settings, metrics));
+            }
+            Controller::SandboxSnapshot => {
+                let settings = snapshot_settings(args);
+                start.spawn(SandboxSnapshotReconciler::new(view, writes, sink, clock, settings));
+            }
         }
     }
 
+    let malformed = match args.opensandbox.strict_recovery {
+        true => unreadable(view.clone(), listed.clone()).boxed(),
+        false => pending().boxed(),
+    };
+    let [counted, levelled, unread] = [&view, &view, &view].map(View::clone);
     let scraped = Scraped {
         queues: queues.iter().map(|(controller, queue)| (name(*controller), queue.clone())).collect(),
         leadership,
         candidate: candidate.clone(),
         followed: followed.clone(),
         objects: Box::new(move || {
-            let kinds = [
-                ("Sandbox", Kind::Sandbox),
-                ("SandboxSet", Kind::SandboxSet),
-                ("SandboxTemplate", Kind::SandboxTemplate),
-                ("Pod", Kind::Pod),
-            ];
-            kinds.map(|(name, kind)| (name, view.count(kind))).into()
+            // The pods of all controllers are one number.
+            let mut counts = BTreeMap::new();
+            for kind in &kinds {
+                *counts.entry(kind.name()).or_default() += counted.count(*kind);
+            }
+            counts.into_iter().collect()
         }),
+        pools: Box::new(move || levelled.pool_levels()),
+        malformed: Box::new(move || unread.malformed_batches().len()),
     };
     scraped.register(&mut registry);
-    let pages = Pages {
-        ailing: Box::new(move || {
-            // Before, the candidate waits.
-            let candidate = candidate.as_deref().filter(|_| listed.complete());
-            ailing(&tasks, candidate, times)
-        }),
-        missing: Box::new(move || missing(&followed)),
-        metrics: Box::new(move || metrics_page(&registry)),
-    };
-    service.spawn("the server", |stop| server.run(pages, stop));
-    Ok(Operator { address, queues: queues.into_values().collect(), workers, events, election, service })
+    let shown = Arc::new(Shown { tasks, candidate, listed, followed, registry, times });
+    for (server, at, port) in servers {
+        let pages = shown.pages(port);
+        service.spawn(&format!("the server on {at}"), |stop| server.run(pages, stop));
+    }
+    let queues = queues.into_values().collect();
+    Ok(Operator { address, queues, workers, events, election, service, malformed })
+}
+
+/// Completes with a batch whose annotations cannot be read, if there is one after the first lists.
+async fn unreadable(view: View, listed: FirstLists) -> Key {
+    let mut first = None;
+    listed
+        .then(CancellationToken::new(), async |_| first = view.malformed_batches().into_iter().next())
+        .await;
+    match first {
+        Some(batch) => batch,
+        None => pending().await,
+    }
+}
+
+/// What the pages show.
+struct Shown {
+    tasks: Vec<(String, AbortHandle)>,
+    candidate: Option<Arc<CandidateStatus>>,
+    listed: FirstLists,
+    followed: Vec<Followed>,
+    registry: Registry,
+    times: Times,
+}
+
+impl Shown {
+    /// What a port has of it.
+    fn pages(self: &Arc<Self>, port: Port) -> Pages {
+        let [one, two, three] = [self, self, self].map(Arc::clone);
+        let probes = Probes {
+            ailing: Box::new(move || {
+                // Before, the candidate waits.
+                let candidate = one.candidate.as_deref().filter(|_| one.listed.complete());
+                ailing(&one.tasks, candidate, one.times)
+            }),
+            missing: Box::new(move || missing(&two.followed)),
+        };
+        Pages {
+            probes: port.has_probes.then_some(probes),
+            metrics: port.has_metrics.then(|| Box::new(move || metrics_page(&three.registry)) as _),
+        }
+    }
 }
 
 fn watched(name: ControllerName) -> Controller {
     match name {
         ControllerName::Sandbox => Controller::Sandbox,
         ControllerName::SandboxSet => Controller::SandboxSet,
+        ControllerName::BatchSandbox => Controller::BatchSandbox,
+        ControllerName::Pool => Controller::Pool,
+        ControllerName::SandboxSnapshot => Controller::SandboxSnapshot,
     }
 }
 
@@ -142,6 +211,9 @@ fn name(controller: Controller) -> &'static str {
     match controller {
         Controller::Sandbox => SandboxReconciler::NAME,
         Controller::SandboxSet => SandboxSetReconciler::NAME,
+        Controller::BatchSandbox => BatchSandboxReconciler::NAME,
+        Controller::Pool => PoolReconciler::NAME,
+        Controller::SandboxSnapshot => SandboxSnapshotReconciler::NAME,
     }
 }
 
@@ -154,6 +226,8 @@ struct Start<'a> {
     events: Arc<dyn Events>,
     metrics: &'a Metrics,
     limits: Limits,
+    /// With `--strict-recovery`: where a batch may be that keeps this process from working.
+    kept_out: Option<View>,
 }
 
 impl Start<'_> {
@@ -161,9 +235,14 @@ impl Start<'_> {
         let (queue, leadership, events) = (self.queue.clone(), self.leadership.clone(), self.events.clone());
         let metrics = self.metrics.controller(R::NAME);
         let workers = Workers::new(reconciler, queue, leadership, events, metrics, self.limits);
-        let listed = self.listed.clone();
+        let (listed, kept_out) = (self.listed.clone(), self.kept_out.clone());
         self.workers.spawn(&format!("the controller {}", R::NAME), |stop| {
-            listed.then(stop, |stop| workers.run(stop))
+            listed.then(stop, async move |stop| {
+                match kept_out.is_some_and(|view| !view.malformed_batches().is_empty()) {
+                    true => stop.cancelled().await,
+                    false => workers.run(stop).await,
+                }
+            })
         });
     }
 }

@@ -11,6 +11,7 @@ use sandgate_objects::openkruise::resources::{Sandbox, SandboxTemplate};
 use super::observe::{Contents, ContentsOf, Observed};
 use super::plan::{CREATE_FAILED, Plan, Trouble};
 use super::{SandboxSetReconciler, child};
+use crate::child_name::child_key;
 use crate::view::{Child, Reserved};
 use crate::writes::{Only, WriteError};
 use crate::{Key, conditions};
@@ -130,7 +131,7 @@ impl SandboxSetReconciler {
         free: &mut impl Iterator<Item = Key>,
     ) -> Option<Key> {
         (0..DRAWS).find_map(|_| {
-            let draw = || child::child_key(&observed.set.key, &mut self.random.lock());
+            let draw = || child_key(&observed.set.key, &mut self.random.lock());
             let key = free.next().unwrap_or_else(draw);
             self.view.reserve(&observed.set.uid, &key, revision).then_some(key)
         })

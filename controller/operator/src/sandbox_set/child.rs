@@ -1,34 +1,13 @@
 //! The sandboxes that a set makes, and the templates that its revisions are kept as.
 
-use std::sync::Arc;
-
 use sandgate_objects::openkruise::resources::SandboxSet;
 use sandgate_objects::openkruise::{API_VERSION, SANDBOX_SET, names};
 use serde_json::{Map, Value, json};
 
 use super::observe::Contents;
 use super::plan::revision_name;
-use crate::revision::ALPHABET;
+use crate::Key;
 use crate::view::Seen;
-use crate::{Key, Random};
-
-/// A pod's name is also the value of a label.
-const MAX_NAME: usize = 63;
-/// How many random characters a name ends with.
-const RANDOM: usize = 5;
-
-/// A name for a child: the set's name, as much as fits, and random characters.
-pub(super) fn child_key(set: &Key, random: &mut Random) -> Key {
-    let end: String = (0..RANDOM)
-        .map(|_| {
-            let drawn = random.number() % ALPHABET.len() as u64;
-            char::from(ALPHABET[usize::try_from(drawn).unwrap_or_default()])
-        })
-        .collect();
-    let most = set.name.floor_char_boundary(MAX_NAME - RANDOM - 1);
-    let start = set.name[..most].trim_end_matches(['-', '.']);
-    Key { namespace: Arc::clone(&set.namespace), name: format!("{start}-{end}").into() }
-}
 
 fn owned_by(set: &Seen<SandboxSet>) -> Value {
     json!([{
@@ -96,28 +75,6 @@ fn inherited(pairs: &Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_name_is_cut_so_that_the_random_part_fits() {
-        let mut random = Random::seeded(1);
-        for (set, start) in [("base".to_owned(), "base-".to_owned()), ("a".repeat(200), "a".repeat(57) + "-")]
-        {
-            let key = child_key(&Key::new("ns", &set), &mut random);
-            assert!(key.name.starts_with(&start) && key.name.len() == start.len() + 5, "{}", key.name);
-        }
-        let dotted = format!("{}.b", "a".repeat(56));
-        assert!(!child_key(&Key::new("ns", &dotted), &mut random).name.contains(".-"));
-    }
-
-    #[test]
-    fn one_seed_gives_one_row_of_names() {
-        let names = |seed| {
-            let mut random = Random::seeded(seed);
-            (0..3).map(|_| child_key(&Key::new("ns", "base"), &mut random).name).collect::<Vec<_>>()
-        };
-        assert_eq!(names(1), names(1));
-        assert_ne!(names(1), names(2));
-    }
 
     #[test]
     fn internal_labels_are_not_inherited_except_those_of_the_cleanup() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use sandgate_objects::openkruise::resources::{SandboxSet, SandboxTemplate, SandboxTemplateSpec};
 
-use super::failures::Failures;
 use crate::Key;
+use crate::failures::Failures;
 use crate::revision::revision;
 use crate::view::{Members, Seen, View};
 

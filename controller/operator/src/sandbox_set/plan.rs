@@ -22,9 +22,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sandgate_objects::openkruise::names;
 use sandgate_objects::openkruise::resources::{DEFAULT_MAX_UNAVAILABLE, SandboxTemplate};
 
-use super::failures::Failures;
 use super::observe::{ContentsOf, Observed};
 use crate::Again;
+use crate::failures::Failures;
 use crate::view::{Child, Seen};
 
 /// How many older revisions are kept as templates.

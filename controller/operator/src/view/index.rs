@@ -78,7 +78,7 @@ impl Inner {
     }
 }
 
-fn forget_one<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, at: &K, value: &V) {
+pub(super) fn forget_one<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, at: &K, value: &V) {
     if let Some(values) = index.get_mut(at) {
         values.remove(value);
         if values.is_empty() {

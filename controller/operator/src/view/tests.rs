@@ -19,10 +19,13 @@ impl Marked {
     fn new() -> Self {
         let marks = Arc::new(Mutex::new(Vec::new()));
         let written = Arc::clone(&marks);
-        let view = View::new(Box::new(move |controller, key| {
+        let view = View::new(Box::new(move |controller, key, _| {
             let kind = match controller {
                 Controller::Sandbox => "sandbox",
                 Controller::SandboxSet => "set",
+                Controller::BatchSandbox => "batch",
+                Controller::Pool => "pool",
+                Controller::SandboxSnapshot => "snapshot",
             };
             written.lock().push(format!("{kind} {}", key.name));
         }));
@@ -137,14 +140,16 @@ fn a_malformed_object_takes_itself_out_and_nothing_else() {
 fn the_view_is_ready_when_every_kind_has_been_listed() {
     let marked = Marked::new();
     let version = "3".parse().unwrap();
+    let kinds = [Kind::Sandbox, Kind::SandboxSet, Kind::SandboxTemplate, Kind::Pod];
     for kind in [Kind::Sandbox, Kind::SandboxSet, Kind::SandboxTemplate] {
         marked.view.listed(kind, &version);
-        assert!(!marked.view.synced());
+        assert!(!marked.view.synced(&kinds));
     }
     let mut feed = marked.view.feed::<PodFacts>();
     feed.begin();
     feed.commit(&version);
-    assert!(marked.view.synced());
+    assert!(marked.view.synced(&kinds));
+    assert!(!marked.view.synced(&[Kind::Pool]));
 }
 
 #[test]

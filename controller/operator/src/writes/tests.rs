@@ -38,7 +38,7 @@ fn scripted(leadership: Leadership, code: u16, answer: &Value) -> Scripted {
             Ok::<_, std::convert::Infallible>(response.unwrap())
         }
     });
-    let view = View::new(Box::new(|_, _| {}));
+    let view = View::new(Box::new(|_, _, _| {}));
     let metrics = Metrics::register(&mut Registry::default());
     let writes = Writes::new(Client::new(service, "n"), view.clone(), leadership, metrics.writes);
     Scripted { writes, view, asked }
@@ -187,4 +187,23 @@ async fn an_answer_that_cannot_be_read_may_have_been_a_write() {
     let server = scripted(Leadership::always(), 201, &json!({"metadata": {"name": "s"}}));
     let error = server.writes.create::<Sandbox>("n", &object(1)).await.unwrap_err();
     assert_eq!(category(&error), Category::Unanswered);
+}
+
+#[tokio::test]
+async fn objects_that_are_not_in_the_view_are_read_and_listed_as_they_are() {
+    let pods = ("Pod", "pods");
+    let server = scripted(Leadership::always(), 200, &object(8));
+    let found = server.writes.get_json(pods, &key()).await.unwrap().unwrap();
+    assert_eq!((&found["metadata"]["uid"], server.version()), (&json!("u"), None));
+    assert!(server.asked.lock()[0].0.starts_with("GET /api/v1/namespaces/n/pods/s"));
+    let server = scripted(Leadership::always(), 404, &status(404, "NotFound"));
+    assert_eq!(server.writes.get_json(pods, &key()).await.unwrap(), None);
+    let server = scripted(Leadership::always(), 200, &json!({"items": [object(8), object(9)]}));
+    let found = server.writes.list_json(pods, "n", "job-name=s").await.unwrap();
+    assert_eq!(found.len(), 2);
+    let asked = server.asked.lock()[0].0.clone();
+    assert!(
+        asked.starts_with("GET /api/v1/namespaces/n/pods?") && asked.contains("labelSelector=job-name"),
+        "{asked}"
+    );
 }

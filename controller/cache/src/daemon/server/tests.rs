@@ -19,14 +19,14 @@ async fn start() -> Fixture {
 async fn start_with(limits: Limits) -> Fixture {
     let ready = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&ready);
-    let pages = Pages {
+    let probes = Probes {
         ailing: Box::new(Vec::new),
         missing: Box::new(move || match seen.load(Ordering::SeqCst) {
             true => Vec::new(),
             false => vec!["pods: listing".to_owned(), "sandboxes: waiting-for-crd".to_owned()],
         }),
-        metrics: Box::new(|| "# EOF\n".to_owned()),
     };
+    let pages = Pages { probes: Some(probes), metrics: Some(Box::new(|| "# EOF\n".to_owned())) };
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let (address, stop) = (server.address().unwrap(), CancellationToken::new());
     let plain = async |stream, _| Ok((TokioIo::new(stream), ()));

@@ -8,6 +8,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8),
+    Press(u8),
     AddAfter(u8, u16),
     Pass(u16),
     Take,
@@ -36,6 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ];
     let step = prop_oneof![
         3 => (0..6_u8).prop_map(Step::Add),
+        1 => (0..6_u8).prop_map(Step::Press),
         2 => (0..6_u8, 0..50_u16).prop_map(|(key, wait)| Step::AddAfter(key, wait)),
         2 => (0..40_u16).prop_map(Step::Pass),
         4 => Just(Step::Take),
@@ -48,31 +50,34 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Known {
     key: Key,
     due: Instant,
+    /// The time whose place it has.
+    place: Instant,
     failures: u32,
-    /// Where it runs: when it is to run again.
-    running: Option<Option<Instant>>,
+    /// Where it runs: when it is to run again, and in which place.
+    running: Option<Option<(Instant, Instant)>>,
 }
 
 #[derive(Default)]
 struct Model(Vec<Known>);
 
 impl Model {
-    fn add(&mut self, key: Key, due: Instant) {
+    fn add(&mut self, key: Key, due: Instant, place: Instant) {
         let Some(at) = self.0.iter().position(|known| known.key == key) else {
-            return self.0.push(Known { key, due, failures: 0, running: None });
+            return self.0.push(Known { key, due, place, failures: 0, running: None });
         };
         if let Some(again) = &mut self.0[at].running {
-            *again = Some(again.map_or(due, |earlier| earlier.min(due)));
-        } else if due < self.0[at].due {
+            let (earlier, before) = again.unwrap_or((due, place));
+            *again = Some((earlier.min(due), before.min(place)));
+        } else if due < self.0[at].due || place < self.0[at].place {
             let known = self.0.remove(at);
-            self.0.push(Known { due, ..known });
+            self.0.push(Known { due: due.min(known.due), place: place.min(known.place), ..known });
         }
     }
 
     fn take(&mut self, now: Instant) -> Option<(Key, u32)> {
         let waiting = self.0.iter_mut().filter(|known| known.running.is_none() && known.due <= now);
         // The first of equal ones: `min_by_key` keeps the earliest element.
-        let found = waiting.min_by_key(|known| known.due)?;
+        let found = waiting.min_by_key(|known| known.place)?;
         found.running = Some(None);
         Some((found.key.clone(), found.failures))
     }
@@ -94,12 +99,14 @@ impl Model {
                 let bound = millis((5 << known.failures).min(cap));
                 let drawn = drawn.expect("a failed key waits");
                 let range = now + bound / 2..=now + bound;
-                assert!(range.contains(&drawn) || again == Some(drawn), "{:?} of {bound:?}", drawn - now);
+                let is_added = again.is_some_and(|(due, _)| due == drawn);
+                assert!(range.contains(&drawn) || is_added, "{:?} of {bound:?}", drawn - now);
                 (Some(drawn), known.failures + 1)
             }
         };
-        if let Some(due) = [due, again].into_iter().flatten().min() {
-            self.0.push(Known { key: known.key, due, failures, running: None });
+        let waits = [due.map(|due| (due, due)), again].into_iter().flatten();
+        if let Some((due, place)) = waits.reduce(|one, two| (one.0.min(two.0), one.1.min(two.1))) {
+            self.0.push(Known { key: known.key, due, place, failures, running: None });
         }
     }
 }
@@ -112,12 +119,16 @@ async fn compare(steps: Vec<Step>) {
         match step {
             Step::Add(key) => {
                 queue.add(named(key));
-                model.add(named(key), now);
+                model.add(named(key), now, now);
+            }
+            Step::Press(key) => {
+                queue.add_in(named(key), Haste::Pressing);
+                model.add(named(key), now, now - HEAD_START);
             }
             Step::AddAfter(key, wait) => {
                 let wait = millis(u64::from(wait));
                 queue.add_after(named(key), wait);
-                model.add(named(key), now + wait);
+                model.add(named(key), now + wait, now + wait);
             }
             Step::Pass(time) => advance(millis(u64::from(time))).await,
             Step::Take => {

@@ -53,7 +53,7 @@ fn cluster(case: &Case, pod: Option<Value>) -> Cluster {
             Ok::<_, std::convert::Infallible>(response.unwrap())
         }
     });
-    let view = View::new(Box::new(|_, _| {}));
+    let view = View::new(Box::new(|_, _, _| {}));
     view.observe_json(Kind::Sandbox, case.sandbox.to_string().as_bytes()).unwrap();
     if let Some(pod) = &case.pod {
         view.observe_json(Kind::Pod, pod.to_string().as_bytes()).unwrap();

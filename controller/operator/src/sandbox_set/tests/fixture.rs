@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use sandgate_objects::openkruise::resources::SandboxSetStatus;
 use serde_json::{Value, json};
 
-use crate::sandbox_set::failures::Failures;
+use crate::child_name::child_key;
+use crate::failures::Failures;
 use crate::sandbox_set::observe::{Contents, ContentsOf, Observed, observe};
 use crate::sandbox_set::plan::{Plan, plan};
 use crate::sandbox_set::{child, status};
@@ -44,7 +45,7 @@ impl World {
             "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "c", "image": "a"}]}}},
         });
         let mut world = Self {
-            view: View::new(Box::new(|_, _| {})),
+            view: View::new(Box::new(|_, _, _| {})),
             set,
             sandboxes: BTreeMap::new(),
             failures: Failures::default(),
@@ -89,7 +90,7 @@ impl World {
     /// Makes a sandbox of the present revision. Returns its name.
     pub(super) fn make(&mut self) -> String {
         let observed = self.observed();
-        let key = child::child_key(&observed.set.key, &mut self.random);
+        let key = child_key(&observed.set.key, &mut self.random);
         let mut sandbox = child::sandbox(&observed.set, &self.contents(), &key);
         sandbox["metadata"]["uid"] = json!(format!("uid-of-{}", key.name));
         sandbox["metadata"]["creationTimestamp"] = json!(at(self.now).to_string());

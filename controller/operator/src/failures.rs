@@ -1,4 +1,5 @@
-//! How long a set waits before it replaces sandboxes that fail one after the other.
+//! How long a set or a pool waits before it replaces children that fail one after the other. (What is said of
+//! sandboxes and their set is true of pods and their pool.)
 //!
 //! A template that always fails would make and lose sandboxes as fast as the cluster can. The first failure
 //! is replaced at once: a node was lost, or somebody deleted a pod. A replacement that fails too is replaced
@@ -17,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::conditions::whole_seconds;
 
 /// The longest wait.
-pub(super) const LONGEST: Duration = Duration::from_secs(300);
+pub(crate) const LONGEST: Duration = Duration::from_secs(300);
 
 /// A set that has not failed for so long, and for twice its last wait, starts again.
 const FORGIVEN: Duration = Duration::from_secs(600);
@@ -27,7 +28,7 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// The failures of one set in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Failures {
+pub(crate) struct Failures {
     revision: Arc<str>,
     count: u32,
     last: Option<Timestamp>,
@@ -37,39 +38,54 @@ pub(super) struct Failures {
 
 impl Failures {
     /// How many there were in a row.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.count
     }
 
     /// Why the API server refused the last sandbox. None if it was made and has failed.
-    pub(super) fn refusal(&self) -> Option<&str> {
+    pub(crate) fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }
 
     /// The API server refused a sandbox of this revision.
     #[must_use]
-    pub(super) fn and_refused(self, revision: &Arc<str>, message: &str, now: Timestamp) -> Self {
+    pub(crate) fn and_refused(self, revision: &Arc<str>, message: &str, now: Timestamp) -> Self {
         Self { refusal: Some(message.into()), ..self.and(revision, now, now) }
     }
 
     /// A sandbox of this revision, made at `created`, has failed.
     #[must_use]
-    pub(super) fn and(mut self, revision: &Arc<str>, created: Timestamp, now: Timestamp) -> Self {
+    pub(crate) fn and(mut self, revision: &Arc<str>, created: Timestamp, now: Timestamp) -> Self {
         if self.revision != *revision || self.is_forgiven(now) {
             self = Self { revision: Arc::clone(revision), ..Self::default() };
         }
+        let has_lived = now.duration_since(created) > signed(STEADY.max(2 * self.delay()));
+        self.count_one(created, now, has_lived);
+        self
+    }
+
+    /// A sandbox of this revision, made at `created`, has not started and is given up. It has not lived,
+    /// however old it is.
+    #[must_use]
+    pub(crate) fn and_stuck(mut self, revision: &Arc<str>, created: Timestamp, now: Timestamp) -> Self {
+        if self.revision != *revision || self.is_forgiven(now) {
+            self = Self { revision: Arc::clone(revision), ..Self::default() };
+        }
+        self.count_one(created, now, false);
+        self
+    }
+
+    fn count_one(&mut self, created: Timestamp, now: Timestamp, has_lived: bool) {
         // Objects have whole seconds: what was made within the second of the last failure may be older.
         if self.last.is_none_or(|last| created > whole_seconds(last)) {
-            let has_lived = now.duration_since(created) > signed(STEADY.max(2 * self.delay()));
             self.count = if has_lived { 1 } else { self.count.saturating_add(1) };
             self.last = Some(now);
             self.refusal = None;
         }
-        self
     }
 
     /// When the set may make the next sandbox of this revision, if that is not now.
-    pub(super) fn wait(&self, revision: &str, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn wait(&self, revision: &str, now: Timestamp) -> Option<Timestamp> {
         let last = self.last.filter(|_| *self.revision == *revision)?;
         let until = last.checked_add(signed(self.delay())).ok()?;
         (until > now).then_some(until)
@@ -134,6 +150,22 @@ mod tests {
         }
         let now = at(1310);
         assert_eq!(failures.and(&revision, now - SignedDuration::from_secs(5), now).count(), 2);
+    }
+
+    #[test]
+    fn what_never_started_has_not_lived_however_old_it_is() {
+        let revision: Arc<str> = "r".into();
+        let mut failures = Failures::default();
+        let (mut now, mut waits) = (at(1000), Vec::new());
+        for _ in 0..12 {
+            let created = now;
+            now += SignedDuration::from_secs(60);
+            failures = failures.and_stuck(&revision, created, now);
+            let until = failures.wait("r", now).unwrap_or(now);
+            waits.push(until.duration_since(now).as_secs());
+            now = until + SignedDuration::from_secs(1);
+        }
+        assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
     }
 
     #[test]

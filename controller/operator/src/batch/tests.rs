@@ -1,0 +1,14 @@
+mod case;
+mod executors;
+mod faults;
+mod lives;
+mod own_tasks;
+mod pauses;
+mod plans;
+mod pooled;
+mod pulls;
+pub(crate) mod server;
+mod slots;
+mod statuses;
+mod stuck;
+pub(crate) mod world;

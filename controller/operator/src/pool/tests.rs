@@ -1,0 +1,12 @@
+mod allocations;
+mod bounds;
+mod commands;
+mod crashes;
+mod leaving;
+mod plans;
+mod property;
+mod recycles;
+mod sizes;
+mod stuck;
+mod two;
+mod world;

@@ -1,0 +1,3 @@
+mod jobs;
+mod lives;
+mod sources;
