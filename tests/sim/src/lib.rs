@@ -10,4 +10,6 @@ mod world;
 
 pub use random::Random;
 pub use trace::{Tail, Trace};
-pub use world::{Committed, Happened, Listing, Process, SimClock, Start, Weather, World, is_orphan};
+pub use world::{
+    Committed, Happened, Listing, Process, SimClock, Start, Weather, World, is_orphan, kubelet, restart,
+};

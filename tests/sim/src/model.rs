@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 pub use deletion::{DeleteOptions, Deleted};
 pub use history::{Change, Event};
 pub use kind::{
-    CHECKPOINTS, CONFIG_MAPS, EVENTS, Kind, LEASES, PODS, SANDBOX_SETS, SANDBOX_TEMPLATES, SANDBOXES,
-    SECRETS, TRAFFIC_POLICIES, VOLUME_CLAIMS,
+    BATCHES, CHECKPOINTS, CONFIG_MAPS, EVENTS, JOBS, Kind, LEASES, PODS, POOLS, SANDBOX_SETS,
+    SANDBOX_TEMPLATES, SANDBOXES, SECRETS, SNAPSHOTS, TRAFFIC_POLICIES, VOLUME_CLAIMS,
 };
 pub use object::Place;
 use object::{copy, metadata, text, uid};
@@ -176,7 +176,9 @@ impl Model {
             Part::Status => {
                 let mut new = asked;
                 copy("spec", old, part_of(&mut new));
-                copy("ownerReferences", &old["metadata"], metadata(&mut new));
+                if place.kind.graceful() {
+                    copy("ownerReferences", &old["metadata"], metadata(&mut new));
+                }
                 new
             }
         };

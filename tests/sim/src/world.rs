@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 pub use clock::SimClock;
-pub use cluster::is_orphan;
+pub use cluster::{is_orphan, kubelet, restart};
 pub use fates::Committed;
 pub use weather::Weather;
 
@@ -61,7 +61,7 @@ pub trait Process {
     /// nodes, which run pods, unless the program stands on something else. Of a thousand steps `failures`
     /// make things worse.
     fn surroundings(model: &mut Model, random: &mut Random, failures: u64) -> Option<String> {
-        cluster::kubelet(model, random, failures).map(|done| format!("node: {done}"))
+        kubelet(model, random, failures).map(|done| format!("node: {done}"))
     }
 }
 
@@ -220,6 +220,11 @@ impl<P: Process> World<P> {
     /// How many processes were started, those that died included.
     pub fn started(&self) -> u64 {
         self.started
+    }
+
+    /// The numbers of the copies that believe to lead.
+    pub fn leaders(&self) -> Vec<u64> {
+        self.running.iter().filter(|(_, running)| running.leads).map(|(number, _)| *number).collect()
     }
 
     /// Does one step. What is chosen may have nothing to be done to; then something else is chosen.

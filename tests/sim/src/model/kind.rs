@@ -48,7 +48,7 @@ impl Kind {
 
     /// Whether the kind is a custom resource.
     pub(crate) fn is_custom(&self) -> bool {
-        self.group == "agents.kruise.io"
+        matches!(self.group, "agents.kruise.io" | "sandbox.opensandbox.io")
     }
 
     /// Whether objects of this kind are deleted gracefully.
@@ -70,6 +70,11 @@ const fn custom(plural: &'static str, kind: &'static str, status: bool, scale: b
     }
 }
 
+/// A kind of OpenSandbox. All of them have a status of its own.
+const fn opensandbox(plural: &'static str, kind: &'static str) -> Kind {
+    Kind { group: "sandbox.opensandbox.io", ..custom(plural, kind, true, false) }
+}
+
 const fn core(plural: &'static str, kind: &'static str, status: bool, generation: bool) -> Kind {
     Kind { group: "", version: "v1", plural, kind, status, generation, unconditional: true, scale: false }
 }
@@ -84,6 +89,14 @@ pub static SANDBOX_TEMPLATES: Kind = custom("sandboxtemplates", "SandboxTemplate
 pub static CHECKPOINTS: Kind = custom("checkpoints", "Checkpoint", true, false);
 /// `trafficpolicies`
 pub static TRAFFIC_POLICIES: Kind = custom("trafficpolicies", "TrafficPolicy", false, false);
+/// `batchsandboxes`
+pub static BATCHES: Kind = opensandbox("batchsandboxes", "BatchSandbox");
+/// `pools`
+pub static POOLS: Kind = opensandbox("pools", "Pool");
+/// `sandboxsnapshots`
+pub static SNAPSHOTS: Kind = opensandbox("sandboxsnapshots", "SandboxSnapshot");
+/// `jobs`
+pub static JOBS: Kind = Kind { group: "batch", ..core("jobs", "Job", true, true) };
 /// `pods`
 pub static PODS: Kind = core("pods", "Pod", true, true);
 /// `persistentvolumeclaims`
@@ -98,12 +111,16 @@ pub static EVENTS: Kind = Kind { group: "events.k8s.io", ..core("events", "Event
 pub static LEASES: Kind =
     Kind { group: "coordination.k8s.io", unconditional: false, ..core("leases", "Lease", false, false) };
 
-static KINDS: [&Kind; 11] = [
+static KINDS: [&Kind; 15] = [
     &SANDBOXES,
     &SANDBOX_SETS,
     &SANDBOX_TEMPLATES,
     &CHECKPOINTS,
     &TRAFFIC_POLICIES,
+    &BATCHES,
+    &POOLS,
+    &SNAPSHOTS,
+    &JOBS,
     &PODS,
     &VOLUME_CLAIMS,
     &SECRETS,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::Random;
-use crate::model::object::{condition, deleting, list, text, uid};
+use crate::model::object::{condition, deleting, list, number, text, uid};
 use crate::model::{DeleteOptions, Kind, Model, PODS, Part, Patch, Place};
 
 /// What a node may do with a pod.
@@ -26,7 +26,7 @@ enum Act {
 }
 
 /// One step of a node with one pod. `failures` of a thousand steps make things worse. Says what was done.
-pub(super) fn kubelet(model: &mut Model, random: &mut Random, failures: u64) -> Option<String> {
+pub fn kubelet(model: &mut Model, random: &mut Random, failures: u64) -> Option<String> {
     let mut acts: Vec<(Place, Act)> = Vec::new();
     for pod in model.list(&PODS) {
         let phase = text(pod, "/status/phase");
@@ -91,12 +91,41 @@ fn containers(pod: &Value, state: &Value) -> Vec<Value> {
     let each = |container: &Value| {
         let (name, image) = (text(container, "/name"), text(container, "/image"));
         let running = state.get("running").is_some();
+        let restarts = restarts(pod, name);
         json!({
-            "name": name, "image": image, "imageID": image, "containerID": format!("sim://{}/{name}", uid(pod)),
-            "ready": running, "restartCount": 0, "state": state, "resources": container["resources"],
+            "name": name, "image": image, "imageID": image,
+            "containerID": format!("sim://{}/{name}/{restarts}", uid(pod)),
+            "ready": running, "restartCount": restarts, "state": state, "resources": container["resources"],
         })
     };
     list(pod, "/spec/containers").iter().map(each).collect()
+}
+
+/// How often a container was restarted.
+fn restarts(pod: &Value, container: &str) -> i64 {
+    let statuses = list(pod, "/status/containerStatuses");
+    let status = statuses.iter().find(|status| text(status, "/name") == container);
+    status.and_then(|status| number(status, "/restartCount")).unwrap_or(0)
+}
+
+/// The first process of a container has ended, and the node starts the container anew. Nothing happens to one
+/// that does not run.
+pub fn restart(model: &mut Model, place: &Place, container: &str) {
+    let Ok(pod) = model.get(place).cloned() else { return };
+    if text(&pod, "/status/phase") != "Running" || deleting(&pod) {
+        return;
+    }
+    let mut counted = Value::clone(&pod);
+    for status in counted["status"]["containerStatuses"].as_array_mut().into_iter().flatten() {
+        if text(status, "/name") == container {
+            status["restartCount"] = json!(restarts(&pod, container) + 1);
+        }
+    }
+    let status = json!({
+        "conditions": [{ "type": "Ready", "status": "False" }],
+        "containerStatuses": containers(&counted, &json!({ "running": {} })),
+    });
+    model.patch(place, Part::Status, &Patch::Merge(json!({ "status": status }))).expect("the pod is there");
 }
 
 fn is_up_to_date(pod: &Value) -> bool {

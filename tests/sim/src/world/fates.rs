@@ -19,6 +19,8 @@ pub struct Committed {
     pub code: u16,
     /// The object that it was about, before.
     pub before: Option<Arc<Value>>,
+    /// Whether the process still waits for the answer.
+    pub awaited: bool,
 }
 
 impl<P: Process> World<P> {
@@ -54,7 +56,7 @@ impl<P: Process> World<P> {
         let code = self.network.commit(call.number, &mut self.model)?;
         self.tell(&format!("server: p{} #{} {} -> {code}", call.caller, call.number, call.operation));
         let (caller, operation) = (call.caller, Arc::clone(&call.operation));
-        Some(Happened::Committed(Committed { caller, operation, code, before }))
+        Some(Happened::Committed(Committed { caller, operation, code, before, awaited: call.awaited }))
     }
 
     pub(super) fn deliver_one(&mut self) -> Option<Happened> {

@@ -24,6 +24,29 @@ impl<P: Process> World<P> {
     pub async fn come_to_rest<E>(
         &mut self,
         limit: u64,
+        see: impl FnMut(&mut Self, &Happened) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        self.rest(limit, None, see).await
+    }
+
+    /// The same for a program that always has something to ask: it is at rest when the cluster has not
+    /// changed for so long.
+    ///
+    /// # Errors
+    /// What `see` returns.
+    pub async fn come_to_quiet<E>(
+        &mut self,
+        limit: u64,
+        quiet: Duration,
+        see: impl FnMut(&mut Self, &Happened) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        self.rest(limit, Some(quiet), see).await
+    }
+
+    async fn rest<E>(
+        &mut self,
+        limit: u64,
+        quiet: Option<Duration>,
         mut see: impl FnMut(&mut Self, &Happened) -> Result<(), E>,
     ) -> Result<bool, E> {
         self.tell("nothing goes wrong from here");
@@ -35,7 +58,16 @@ impl<P: Process> World<P> {
                 running.process.lead(slot == 0);
             }
         }
+        let mut unchanged = (self.model.revision(), Instant::now());
         for _ in 0..limit {
+            let revision = self.model.revision();
+            if revision != unchanged.0 {
+                unchanged = (revision, Instant::now());
+            } else if quiet.is_some_and(|quiet| unchanged.1.elapsed() >= quiet)
+                && self.network.under_way().is_empty()
+            {
+                return Ok(true);
+            }
             if let Some(happened) = self.advance().await {
                 see(self, &happened)?;
                 continue;

@@ -8,17 +8,19 @@
 //! `SANDGATE_SIM_SEEDS=…` and `SANDGATE_SIM_STEPS=…` say how many seeds and how many steps each.
 #![forbid(unsafe_code)]
 
-mod cut;
 mod goals;
 mod laws;
 mod process;
 mod run;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod sweep;
 mod users;
 
 use sandgate_sim::{Random, Weather};
 
-use run::{Setting, number, simulate};
+use run::{Setting, simulate};
+use shared::number;
 
 /// Steps of each run before nothing goes wrong any more.
 const STEPS: u64 = 400;

@@ -5,6 +5,7 @@ use sandgate_sim::{Happened, Random, Trace, Weather, World};
 use crate::goals;
 use crate::laws::{Broken, Laws};
 use crate::process::Operator;
+use crate::shared::runtime;
 use crate::users;
 
 /// How many steps a run may need to come to rest.
@@ -34,19 +35,6 @@ impl Setting {
 pub(crate) struct Run {
     pub(crate) trace: Trace,
     pub(crate) outcome: Result<(), Broken>,
-}
-
-/// The number in this variable, if it is set.
-pub(crate) fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable)
-        .ok()
-        .map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text}")))
-}
-
-/// One thread, and a clock that stands still while any task can run.
-pub(crate) fn runtime() -> tokio::runtime::Runtime {
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_time().start_paused(true).build().expect("a runtime")
 }
 
 /// Runs a seed.

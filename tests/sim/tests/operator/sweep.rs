@@ -5,9 +5,10 @@ use sandgate_sim::model::{DeleteOptions, Model, Part, Patch, Place, SANDBOX_SETS
 use sandgate_sim::{Weather, World};
 use serde_json::{Value, json};
 
-use crate::cut::{self, Cut};
 use crate::laws::{Broken, Laws};
 use crate::process::Operator;
+use crate::shared::cut::{self, Cut};
+use crate::shared::runtime;
 use crate::users::{self, NAMESPACE};
 use crate::{goals, run};
 
@@ -104,7 +105,7 @@ fn sweep(acts: &[Act]) {
         for polls in 0.. {
             // What was under way when it died is lost every other time, and done late every other time.
             let lost = polls % 2 == 0;
-            let runtime = run::runtime();
+            let runtime = runtime();
             let (world, outcome) = runtime.block_on(live(acts, polls, cut, lost));
             match outcome {
                 Ok(true) => {}

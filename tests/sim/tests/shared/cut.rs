@@ -9,6 +9,9 @@ pub(crate) enum Cut {
     Dead,
     /// The run alone is dropped, and the process remembers what it remembers.
     Dropped,
+    /// Nothing is cut off: what is done next to the cluster is done at that moment.
+    #[allow(dead_code, reason = "not every simulation does so")]
+    Next,
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +42,7 @@ pub(crate) fn at_this_poll() -> Option<Cut> {
     let State::After(polls, cut) = STATE.get() else { return None };
     if polls == 0 {
         STATE.set(State::Done);
-        return Some(cut);
+        return Some(cut).filter(|cut| *cut != Cut::Next);
     }
     STATE.set(State::After(polls - 1, cut));
     None
