@@ -79,6 +79,9 @@ func parseControllersFlags(arguments []string) (*controllersFlags, error) {
 	return flags, nil
 }
 
+// How long one answer about the server's readiness may take.
+const readyPatience = 5 * time.Second
+
 // runControllers waits for the API server and runs what a cluster needs of kube-controller-manager, and kube-scheduler.
 // It returns only when something could not start or has ended.
 func runControllers(ctx context.Context, flags *controllersFlags) error {
@@ -117,7 +120,11 @@ func ready(ctx context.Context, kubeconfig string) (*rest.Config, error) {
 			last = err
 			continue
 		}
-		if _, last = client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx); last == nil {
+		// A question that a starting server has taken and forgotten is asked again.
+		try, cancel := context.WithTimeout(ctx, readyPatience)
+		_, last = client.RESTClient().Get().AbsPath("/readyz").DoRaw(try)
+		cancel()
+		if last == nil {
 			return config, nil
 		}
 	}

@@ -6,7 +6,6 @@ The lifecycle API is a stub in this process, so that the SDK has a sandbox to sp
 check go to the gateway, with the SDK's own headers.
 """
 
-import json
 import sys
 
 import lifecycle
@@ -19,14 +18,12 @@ def main():
     from e2b import Sandbox
 
     sandbox = Sandbox.connect(sys.argv[2], api_key="e2b_" + "0" * 40, api_url=api, sandbox_url=sys.argv[1])
-    print(
-        json.dumps(
-            {
-                "is_running": outcome(sandbox.is_running),
-                "files": outcome(lambda: sandbox.files.read("/a")),
-                "commands": outcome(lambda: sandbox.commands.run("true")),
-            }
-        )
+    lifecycle.tell(
+        {
+            "is_running": outcome(sandbox.is_running),
+            "files": outcome(lambda: sandbox.files.read("/a")),
+            "commands": outcome(lambda: sandbox.commands.run("true")),
+        }
     )
 
 

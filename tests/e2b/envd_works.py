@@ -291,7 +291,7 @@ def main():
     for alone in (streams, stdin, background, killed, timeouts, parallel, keepalive, terminal, watch):
         came[alone.__name__] = outcome(lambda: alone(box))
     came["watch_stream"] = outcome(lambda: asyncio.run(watch_stream()))
-    print(json.dumps(came))
+    lifecycle.tell(came)
 
 
 main()

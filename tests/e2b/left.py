@@ -6,7 +6,6 @@ One is the command itself, the other a child of it that has left its session. Th
 process.
 """
 
-import json
 import sys
 
 import lifecycle
@@ -22,7 +21,7 @@ def main():
     handle = sandbox.commands.run(command, background=True, timeout=0)
     child = int(next(iter(handle))[0])
     handle.disconnect()
-    print(json.dumps([handle.pid, child]))
+    lifecycle.tell([handle.pid, child])
 
 
 main()

@@ -19,7 +19,7 @@ import sys
 from e2b import AsyncSandbox, Sandbox, SandboxQuery, SandboxState
 
 import timeouts
-from lifecycle import outcome
+from lifecycle import outcome, tell
 
 TEMPLATE, OTHER = sys.argv[1:]
 METADATA = {"who": "life", "words": "b c=d&e/ü"}
@@ -49,7 +49,7 @@ def main():
     came["many"] = outcome(lambda: asyncio.run(many()))
     came["paging"] = outcome(paging)
     came["all_killed"] = outcome(all_killed)
-    print(json.dumps(came))
+    tell(came)
 
 
 def listed(**query):

@@ -2,6 +2,8 @@
 
 import http.server
 import json
+import os
+import sys
 import threading
 
 
@@ -35,3 +37,11 @@ def outcome(call):
         return {"value": str(call())}
     except Exception as error:
         return {"exception": type(error).__name__, "message": str(error)}
+
+
+def tell(came):
+    """Prints what came of it all, and ends this process, without what Python does at its end: the SDK's HTTP library
+    has threads that may want to call Python then, and the process is aborted (before Python 3.14)."""
+    print(json.dumps(came))
+    sys.stdout.flush()
+    os._exit(0)

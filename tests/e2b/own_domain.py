@@ -7,7 +7,6 @@ lifecycle API is a stub in this process.
 """
 
 import io
-import json
 import sys
 
 import lifecycle
@@ -20,19 +19,17 @@ def main():
     from e2b import Sandbox
 
     sandbox = Sandbox.connect(sys.argv[1], api_key="e2b_" + "0" * 40, api_url=api)
-    print(
-        json.dumps(
-            {
-                "host": sandbox.get_host(3000),
-                "is_running": outcome(sandbox.is_running),
-                "write": outcome(lambda: sandbox.files.write("/notes/a.txt", "written by the SDK").path),
-                "read": outcome(lambda: sandbox.files.read("/notes/a.txt")),
-                "stream": outcome(lambda: sandbox.files.write("/notes/b.txt", io.BytesIO(b"b" * 300_000)).path),
-                "read_stream": outcome(lambda: len(sandbox.files.read("/notes/b.txt"))),
-                "missing": outcome(lambda: sandbox.files.read("/notes/none.txt")),
-                "command": outcome(lambda: sandbox.commands.run("echo from the sandbox; echo bad >&2").stdout),
-            }
-        )
+    lifecycle.tell(
+        {
+            "host": sandbox.get_host(3000),
+            "is_running": outcome(sandbox.is_running),
+            "write": outcome(lambda: sandbox.files.write("/notes/a.txt", "written by the SDK").path),
+            "read": outcome(lambda: sandbox.files.read("/notes/a.txt")),
+            "stream": outcome(lambda: sandbox.files.write("/notes/b.txt", io.BytesIO(b"b" * 300_000)).path),
+            "read_stream": outcome(lambda: len(sandbox.files.read("/notes/b.txt"))),
+            "missing": outcome(lambda: sandbox.files.read("/notes/none.txt")),
+            "command": outcome(lambda: sandbox.commands.run("echo from the sandbox; echo bad >&2").stdout),
+        }
     )
 
 

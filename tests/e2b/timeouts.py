@@ -7,13 +7,12 @@ Where the API and the sandboxes are stands in the environment, as the SDK reads 
 2.8.1.
 """
 
-import json
 import sys
 import time
 
 from e2b import Sandbox, SandboxQuery, SandboxState
 
-from lifecycle import outcome
+from lifecycle import outcome, tell
 
 SECONDS = 5
 PATIENCE = 60
@@ -58,4 +57,4 @@ def until(condition):
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: outcome(step) for name, step in passed(*begin(sys.argv[1]))}))
+    tell({name: outcome(step) for name, step in passed(*begin(sys.argv[1]))})

@@ -29,6 +29,9 @@ type cues struct {
 	exit int32
 	// No container is ready, whatever its probe says.
 	unready bool
+	// No image can be made of the pod's containers, or only after so long.
+	commitFails bool
+	commitDelay time.Duration
 }
 
 // cuesOf reads the annotations. A cue that it does not know, or cannot read, is an error: a test that misspells
@@ -49,6 +52,13 @@ func cuesOf(annotations map[string]string) (cues, error) {
 			if value != "fail" && value != "ok" {
 				err = fmt.Errorf("want fail or ok")
 			}
+		case "commit":
+			found.commitFails = value == "fail"
+			if value != "fail" && value != "ok" {
+				err = fmt.Errorf("want fail or ok")
+			}
+		case "commit-delay":
+			found.commitDelay, err = time.ParseDuration(value)
 		case "start-delay":
 			found.startDelay, err = time.ParseDuration(value)
 		case "ready-delay":
@@ -78,6 +88,6 @@ func cuesOf(annotations map[string]string) (cues, error) {
 
 // quick says that a hollow pod with these cues needs nothing but its status written.
 func (c cues) quick() bool {
-	c.hollow, c.unready = false, false
+	c.hollow, c.unready, c.commitFails, c.commitDelay = false, false, false, 0
 	return c == cues{exit: 1}
 }

@@ -26,9 +26,21 @@
 //	    command: [python3, ./server.py]   # ./ and ../ are beside the table
 //	    args: [$(POD_IP)]                 # variables as in a pod
 //	    env: {PORT: "8000"}
+//	    inherit: [A_PROGRAM]              # variables of the node itself
 //	  example.test/nothing: {hollow: true}
+//	  example.test/committer: {commits: true}
 //
 // A pod's `command` and `args` replace them as in Kubernetes. What is not in the table cannot be pulled.
+//
+// A container of an image that commits is played: it makes images of the containers that its arguments name, as
+// OpenSandbox's image-committer does (see commit.go). A pod of such an image begins with the files that the container
+// had then. The images are the node's, and go with it.
+//
+// # Signals and last words
+//
+// `kill 1` in a container is about the container's own first process. The node gives the signal to the container's
+// processes and never runs such a command. What a container writes to its terminationMessagePath, here the file that
+// TERMINATION_MESSAGE names, is the message of its end.
 //
 // # Hollow pods
 //
@@ -48,6 +60,8 @@
 //	node.sandgate.test/ready: "false"       not ready, whatever the probes say, while this is there
 //	node.sandgate.test/stop-delay: 2s       so long from the deletion to the signal
 //	node.sandgate.test/hollow: "true"       no processes, whatever the images are
+//	node.sandgate.test/commit: fail         no image can be made of its containers
+//	node.sandgate.test/commit-delay: 2s     so long until one is made
 //
 // A cue that the node does not know keeps the pod from starting, with a message that says so.
 //

@@ -30,6 +30,11 @@ func environment(ctx context.Context, client kubernetes.Interface, f facts, cont
 		"PATH": os.Getenv("PATH"), "LANG": "C.UTF-8", "HOME": folder, "HOSTNAME": f.pod.Name,
 		"POD_IP": f.ip, "POD_NAME": f.pod.Name, "POD_NAMESPACE": f.pod.Namespace,
 	}
+	for _, name := range base.Inherit {
+		if value, present := os.LookupEnv(name); present {
+			found[name] = value
+		}
+	}
 	for name, value := range base.Env {
 		found[name] = expand(value, found)
 	}

@@ -24,7 +24,7 @@ func (n *Node) serveExec(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	found, err := n.find(request.PathValue("namespace"), request.PathValue("pod"))
+	found, err := n.findOrBegin(request.PathValue("namespace"), request.PathValue("pod"))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
@@ -44,6 +44,15 @@ type executor struct {
 func (e *executor) ExecInContainer(ctx context.Context, _, _, container string, words []string, in io.Reader,
 	out, errors io.WriteCloser, tty bool, resize <-chan remotecommand.TerminalSize, _ time.Duration,
 ) error {
+	if what, signal := aimOf(words); what == endsFirst {
+		if door, err := e.runner.enter(container); err != nil {
+			return err
+		} else if !door.running {
+			return fmt.Errorf("the container %q does not run", container)
+		}
+		e.runner.endFirst(container, signal)
+		return nil
+	}
 	command, err := e.node.beside(e.runner, container, words)
 	if err != nil {
 		return err

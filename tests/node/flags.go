@@ -40,6 +40,8 @@ Annotations of a pod make it fail on cue:
   node.sandgate.test/ready: "false"       not ready, whatever the probes say, while this is there
   node.sandgate.test/stop-delay: 2s       so long from the deletion to the signal
   node.sandgate.test/hollow: "true"       no processes, whatever the images are
+  node.sandgate.test/commit: fail         no image can be made of its containers
+  node.sandgate.test/commit-delay: 2s     so long until one is made
 
 The node itself is lost by SIGUSR1, or by a line "cut" on its standard input (with --until-stdin-ends): it then neither
 hears nor says anything, while its processes go on. SIGUSR2 or a line "heal" bring it back. Each is answered by a

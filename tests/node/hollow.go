@@ -31,7 +31,7 @@ func (n *Node) allHollow(pod *v1.Pod, asked cues) bool {
 		return true
 	}
 	for i := range pod.Spec.Containers {
-		if found, _ := n.images.find(pod.Spec.Containers[i].Image); !found.Hollow {
+		if found, _ := n.image(pod.Spec.Containers[i].Image); !found.Hollow {
 			return false
 		}
 	}

@@ -18,8 +18,15 @@ type image struct {
 	Command []string          `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
+	// Variables of the node itself that the processes get, as far as it has them.
+	Inherit []string `json:"inherit,omitempty"`
 	// Hollow containers have no process.
 	Hollow bool `json:"hollow,omitempty"`
+	// Containers of this image are played by the node: they make images of containers, as OpenSandbox's
+	// image-committer does.
+	Commits bool `json:"commits,omitempty"`
+	// What was in the folder of the container that the image was made of, by the names of the files.
+	files map[string]file
 }
 
 // images is the table from names to images. What is not in it cannot be pulled.

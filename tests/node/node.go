@@ -48,6 +48,8 @@ type Node struct {
 	hollow  map[types.UID]netip.Addr
 	// The version of the last status that was written for a pod.
 	written map[types.UID]uint64
+	// The images that were made of containers of this node.
+	made images
 }
 
 func newMark() string { return "node-" + rand.Text() }

@@ -168,11 +168,18 @@ func (n *Node) runner(uid types.UID) *runner {
 	return n.runners[uid]
 }
 
+// begin gives a pod its runner, or the one that it was given meanwhile.
 func (n *Node) begin(name string, pod *v1.Pod) *runner {
 	made := newRunner(n, name, pod)
 	n.mutex.Lock()
-	n.runners[pod.UID] = made
+	known := n.runners[pod.UID]
+	if known == nil {
+		n.runners[pod.UID] = made
+	}
 	n.mutex.Unlock()
+	if known != nil {
+		return known
+	}
 	n.lives.Go(made.live)
 	// The pod may have gone between the look at the store and the entry in the table.
 	if !n.exists(pod) {

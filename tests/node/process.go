@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,8 +60,11 @@ func (l *launcher) start(command *exec.Cmd) error {
 }
 
 // program is the command for a container's words. A bare name is looked up in the node's PATH; a path is relative to
-// the container's working folder.
+// the container's working folder. What would signal this machine's process 1 is refused.
 func program(words []string, folder string, environment []string) (*exec.Cmd, error) {
+	if what, _ := aimOf(words); what != aimsElsewhere {
+		return nil, fmt.Errorf("%q would signal a process of this machine", words)
+	}
 	path := words[0]
 	if filepath.Base(path) == path {
 		found, err := exec.LookPath(path)

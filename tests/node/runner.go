@@ -116,7 +116,7 @@ func (r *runner) inherit(s *slot, status *v1.ContainerStatus) {
 }
 
 func (r *runner) hollow(s *slot) bool {
-	found, _ := r.node.images.find(s.spec.Image)
+	found, _ := r.node.image(s.spec.Image)
 	return r.cues.hollow || found.Hollow
 }
 

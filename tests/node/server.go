@@ -78,3 +78,20 @@ func (n *Node) find(namespace, name string) (*runner, error) {
 	}
 	return found, nil
 }
+
+// findOrBegin gives a hollow pod that could do without a runner one, for whoever wants to enter it.
+func (n *Node) findOrBegin(namespace, name string) (*runner, error) {
+	found, err := n.find(namespace, name)
+	if err == nil {
+		return found, nil
+	}
+	object, present, _ := n.pods.GetStore().GetByKey(namespace + "/" + name)
+	if !present {
+		return nil, err
+	}
+	pod := object.(*v1.Pod)
+	if pod.Status.Phase != v1.PodRunning || pod.DeletionTimestamp != nil || !n.quick(pod) {
+		return nil, err
+	}
+	return n.begin(namespace+"/"+name, pod), nil
+}

@@ -19,6 +19,11 @@ func (r *runner) start(s *slot, base image, now time.Time) {
 		r.attach(s, now)
 		return
 	}
+	if base.Commits {
+		s.begin(r.pod.UID)
+		r.play(s, base, now)
+		return
+	}
 	command, err := r.command(s, base)
 	if err != nil {
 		s.waiting = waitingFor("CreateContainerConfigError", err.Error())
@@ -26,6 +31,7 @@ func (r *runner) start(s *slot, base image, now time.Time) {
 		return
 	}
 	s.begin(r.pod.UID)
+	r.clearMessage(s)
 	log, err := os.Create(r.folder.log(s.spec.Name, s.restarts))
 	if err == nil {
 		defer func() { _ = log.Close() }()
@@ -61,6 +67,9 @@ func (r *runner) ended(s *slot, current *run, how ending) {
 	r.tell(func() {
 		if s.run == current {
 			s.finish(how, time.Now())
+			if s.ended.Message == "" {
+				s.ended.Message = r.lastWords(s)
+			}
 		}
 	})
 }
@@ -74,8 +83,16 @@ func (r *runner) mark(s *slot) string {
 func (r *runner) command(s *slot, base image) (*exec.Cmd, error) {
 	ctx, cancel := r.context()
 	defer cancel()
+	if !s.ran {
+		if err := base.unpack(r.folder.container(s.spec.Name)); err != nil {
+			return nil, err
+		}
+	}
 	folder, err := r.folder.enter(s.spec)
 	if err != nil {
+		return nil, err
+	}
+	if err := r.folder.letSpeak(s.spec); err != nil {
 		return nil, err
 	}
 	if s.spec.WorkingDir != "" {
@@ -89,6 +106,7 @@ func (r *runner) command(s *slot, base image) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
+	variables["TERMINATION_MESSAGE"] = r.folder.message(s.spec.Name)
 	words := base.arguments(s.spec.Command, s.spec.Args)
 	if len(words) == 0 {
 		return nil, fmt.Errorf("no command specified: neither the image %q nor the pod has one", s.spec.Image)

@@ -237,7 +237,7 @@ func (r *runner) ensure(s *slot, now time.Time) {
 		r.at(s.backoff.until)
 		return
 	}
-	found, present := r.node.images.find(s.spec.Image)
+	found, present := r.node.image(s.spec.Image)
 	if r.cues.pullFails || !present && !r.cues.hollow {
 		r.fail(s, now)
 		return

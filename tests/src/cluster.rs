@@ -30,7 +30,9 @@ mod manager;
 mod node;
 mod objects;
 mod openkruise;
+mod opensandbox;
 mod operator;
+mod shared;
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,11 +40,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub use daemon::Daemon;
-pub use draft::{pod_template, sandbox, sandbox_set};
+pub use draft::{batch_sandbox, pod_template, pool, pooled, sandbox, sandbox_set, snapshot};
 pub use manager::{Manager, ManagerBuilder, SYSTEM_NAMESPACE, api_request, new_sandbox};
 pub use node::{Node, NodeBuilder};
-pub use objects::{Objects, Resource};
+pub use objects::{Follower, Objects, Resource};
 pub use openkruise::OpenKruise;
+pub use opensandbox::{
+    Batches, allocated, annotation, condition, endpoints, holds, is_ready, name, released, uid,
+};
 pub use operator::{Operator, OperatorBuilder};
 
 use crate::kubernetes::{ApiServer, ApiServerBuilder};

@@ -66,17 +66,18 @@ async fn script(name: &str) -> Command {
     Edition::Python.script(name).await
 }
 
-async fn said(command: Command) -> Value {
+pub(crate) async fn said(command: Command) -> Value {
     let seen = run(command).await;
     serde_json::from_str(&seen).unwrap_or_else(|error| panic!("{error}: {seen}"))
 }
 
-async fn run(mut command: Command) -> String {
+pub(crate) async fn run(mut command: Command) -> String {
     let run = command.env_remove("E2B_DEBUG").stdin(Stdio::null()).kill_on_drop(true).output();
     // The first run downloads packages.
     let output = timeout(Duration::from_secs(300), run).await.expect("an end in time").expect("a start");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {wrong}{said}", output.status);
+    said.into_owned()
 }
 
 /// A sandbox with the server that the SDK speaks to (`tests/envd`), on an address of its own and with files

@@ -51,6 +51,11 @@ pub fn operator() -> PathBuf {
     required("SANDGATE_OPERATOR", "the sandgate-operator command")
 }
 
+/// What runs tasks inside a pod (`SANDGATE_TASK_EXECUTOR`). The nodes of the scenarios find it there too.
+pub fn task_executor() -> PathBuf {
+    required("SANDGATE_TASK_EXECUTOR", "the task-executor command")
+}
+
 /// The manager (`SANDGATE_MANAGER`).
 pub fn manager() -> PathBuf {
     required("SANDGATE_MANAGER", "the sandgate-manager command")

@@ -41,3 +41,49 @@ pub fn sandbox_set(name: &str, replicas: u32, template: &Value) -> Value {
         "spec": { "replicas": replicas, "template": template },
     })
 }
+
+/// A pool that keeps between `buffer[0]` and `buffer[1]` pods ready, and has between `bounds[0]` and
+/// `bounds[1]` in all.
+pub fn pool(name: &str, template: &Value, buffer: [u32; 2], bounds: [u32; 2]) -> Value {
+    json!({
+        "apiVersion": "sandbox.opensandbox.io/v1alpha1",
+        "kind": "Pool",
+        "metadata": { "name": name },
+        "spec": {
+            "template": template,
+            "capacitySpec": {
+                "bufferMin": buffer[0], "bufferMax": buffer[1], "poolMin": bounds[0], "poolMax": bounds[1],
+            },
+        },
+    })
+}
+
+/// So many sandboxes, each a pod of its own by this template.
+pub fn batch_sandbox(name: &str, replicas: u32, template: &Value) -> Value {
+    json!({
+        "apiVersion": "sandbox.opensandbox.io/v1alpha1",
+        "kind": "BatchSandbox",
+        "metadata": { "name": name },
+        "spec": { "replicas": replicas, "template": template },
+    })
+}
+
+/// So many sandboxes of a pool's pods.
+pub fn pooled(name: &str, replicas: u32, pool: &str) -> Value {
+    json!({
+        "apiVersion": "sandbox.opensandbox.io/v1alpha1",
+        "kind": "BatchSandbox",
+        "metadata": { "name": name },
+        "spec": { "replicas": replicas, "poolRef": pool },
+    })
+}
+
+/// Images to be made of a sandbox.
+pub fn snapshot(name: &str, sandbox: &str) -> Value {
+    json!({
+        "apiVersion": "sandbox.opensandbox.io/v1alpha1",
+        "kind": "SandboxSnapshot",
+        "metadata": { "name": name },
+        "spec": { "sandboxName": sandbox },
+    })
+}

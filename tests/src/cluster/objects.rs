@@ -1,5 +1,7 @@
 //! Objects of the cluster as JSON: read, written, waited for.
 
+mod follow;
+
 use std::time::Duration;
 
 use kube::Client;
@@ -26,6 +28,12 @@ pub enum Resource {
     SandboxTemplate,
     /// Ours: a checkpoint.
     Checkpoint,
+    /// OpenSandbox's: some sandboxes that are one's.
+    BatchSandbox,
+    /// OpenSandbox's: pods that are ready for them.
+    Pool,
+    /// OpenSandbox's: images made of a sandbox.
+    SandboxSnapshot,
     /// A pod.
     Pod,
     /// A node; it has no namespace.
@@ -46,13 +54,22 @@ pub enum Resource {
 
 impl Resource {
     /// The kinds of our definitions.
-    pub const OURS: [Self; 4] = [Self::Sandbox, Self::SandboxSet, Self::SandboxTemplate, Self::Checkpoint];
+    pub const OURS: [Self; 7] = [
+        Self::Sandbox,
+        Self::SandboxSet,
+        Self::SandboxTemplate,
+        Self::Checkpoint,
+        Self::BatchSandbox,
+        Self::Pool,
+        Self::SandboxSnapshot,
+    ];
 
     fn api_resource(self) -> ApiResource {
         let (group, version) = match self {
             Self::Sandbox | Self::SandboxSet | Self::SandboxTemplate | Self::Checkpoint => {
                 ("agents.kruise.io", "v1alpha1")
             }
+            Self::BatchSandbox | Self::Pool | Self::SandboxSnapshot => ("sandbox.opensandbox.io", "v1alpha1"),
             Self::Pod | Self::Node | Self::ConfigMap | Self::ServiceAccount | Self::PersistentVolumeClaim => {
                 ("", "v1")
             }
@@ -63,6 +80,8 @@ impl Resource {
         ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &format!("{self:?}")))
     }
 }
+
+pub use follow::Follower;
 
 /// The objects of one kind in one namespace.
 #[derive(Clone)]

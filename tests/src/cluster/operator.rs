@@ -31,6 +31,12 @@ impl OperatorBuilder {
         self
     }
 
+    /// Runs the controllers of OpenSandbox's kinds in the place of those of OpenKruise's, for one namespace.
+    #[must_use]
+    pub fn opensandbox(self, namespace: &str) -> Self {
+        self.flag("--controllers=batchsandbox,pool,sandboxsnapshot").flag(&format!("--namespace={namespace}"))
+    }
+
     /// One of several, which agree on a leader; one that dies is followed after so many seconds, from 4 on.
     /// Otherwise it is alone and leads at once.
     #[must_use]

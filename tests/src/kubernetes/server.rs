@@ -108,6 +108,21 @@ impl ApiServer {
         Self::of(server.await.clone()).await
     }
 
+    /// The server of the cluster that scenarios of this process share ([`Cluster::shared`]), with controllers
+    /// and scheduler and no definitions. Whoever starts it keeps it.
+    ///
+    /// [`Cluster::shared`]: crate::cluster::Cluster::shared
+    pub(crate) async fn shared_with_controllers() -> Self {
+        let folder = TempDir::with_prefix("sandgate-cluster-").expect("a folder for the server").keep();
+        let extra = Extra { controllers: Some(Vec::new()), ..Extra::default() };
+        Self::of(Arc::new(Server::start(folder, None, &extra).await)).await
+    }
+
+    /// A handle of the same server whose client lives on the runtime of the caller.
+    pub(crate) async fn on_this_runtime(&self) -> Self {
+        Self::of(self.server.clone()).await
+    }
+
     /// A server of one scenario.
     pub fn builder() -> ApiServerBuilder {
         ApiServerBuilder::default()
