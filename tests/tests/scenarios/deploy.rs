@@ -17,10 +17,17 @@ pub(crate) use cluster::dry_run;
 
 /// The setups whose rendered manifests are committed: the default, and those with the values of
 /// `envoy/deploy/setups`.
-const SETUPS: [&str; 6] = ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR, MANAGER];
+const SETUPS: [&str; 7] =
+    ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR, OPERATOR_OPENSANDBOX, MANAGER];
 
 /// The setup that has the operator beside the gateway.
 const OPERATOR: &str = "operator";
+
+/// The setup that has the operator for OpenSandbox's kinds beside the gateway.
+const OPERATOR_OPENSANDBOX: &str = "operator-opensandbox";
+
+/// The values that make the operator look after OpenSandbox's kinds.
+const OF_OPENSANDBOX: &str = "operator.controllers={batchsandbox,pool,sandboxsnapshot}";
 
 /// The setup that has the manager beside both.
 const MANAGER: &str = "manager";

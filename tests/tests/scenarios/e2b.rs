@@ -246,7 +246,9 @@ async fn what_runs_in_a_sandbox_ends_with_it_however_it_ends() {
         // A process that has ended but that nobody has waited for has no command line.
         let runs =
             |pid: &u64| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty());
-        assert!(left.len() == 2 && left.iter().all(runs), "{left:?}");
+        assert_eq!(left.len(), 2, "{left:?}");
+        // While a process becomes another program it has no command line either.
+        eventually("both run", DEADLINE, async || left.iter().all(runs).then_some(())).await;
         envd.end(signal);
         eventually("its processes are gone", DEADLINE, async || (!left.iter().any(runs)).then_some(())).await;
     }

@@ -14,9 +14,16 @@ use sandgate_tests::locations;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const IMAGES: [&str; 4] = ["sandgate-gateway", "sandgate-module", "sandgate-operator", "sandgate-manager"];
+const IMAGES: [&str; 5] = [
+    "sandgate-gateway",
+    "sandgate-module",
+    "sandgate-operator",
+    "sandgate-manager",
+    "sandgate-task-executor",
+];
 /// What cargo builds for them.
-const PROGRAMS: [&str; 4] = ["sandgate", "libsandgate.so", "sandgate-operator", "sandgate-manager"];
+const PROGRAMS: [&str; 5] =
+    ["sandgate", "libsandgate.so", "sandgate-operator", "sandgate-manager", "task-executor"];
 
 fn archive(name: &str) -> PathBuf {
     locations::images().join(name).with_extension("tar")
@@ -140,7 +147,8 @@ fn another_program_joins_with_one_line() {
     )
     .expect("write");
     let crates = told(build().arg("--crates").arg("--list").arg(&list));
-    assert_eq!(crates.trim(), "sandgate sandgate-filter sandgate-operator sandgate-manager sandgate-x");
+    let before = "sandgate sandgate-filter sandgate-operator sandgate-manager sandgate-task-executor";
+    assert_eq!(crates.trim(), format!("{before} sandgate-x"));
 }
 
 /// The value of each instruction of the last stage of a name, in the order of the file.

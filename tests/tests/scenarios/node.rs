@@ -239,6 +239,78 @@ async fn kubectl_brings_input_takes_exit_codes_and_reads_logs() {
     assert_eq!((copied.code, copied.stdout.trim()), (Some(0), "1000000"), "{}", copied.stderr);
 }
 
+/// `kill 1` in a container is about the container: the node gives the signal, and runs no such command.
+#[tokio::test]
+async fn a_kill_of_process_one_restarts_the_container_in_its_pod() {
+    let (cluster, _node, namespace) = start(&[]).await;
+    let pods = cluster.objects(Resource::Pod, &namespace);
+    let last_words =
+        "trap 'echo bye >dev/termination-log; rm up; exit 3' TERM; touch up; while :; do sleep 0.02; done";
+    let mut one = pod("one", last_words);
+    let is_up = json!({ "exec": { "command": ["test", "-e", "up"] } });
+    one["spec"]["containers"][0]["readinessProbe"] = is_up;
+    pods.create(&one).await;
+    let mut hollow = pod("hollow", "");
+    hollow["spec"]["containers"][0]["image"] = json!("hollow");
+    pods.create(&hollow).await;
+    for (name, code) in [("one", 3), ("hollow", 0)] {
+        let before = pods.until(name, "it is ready", ready).await;
+        let killed = cluster.kubectl(&["-n", &namespace, "exec", name, "--", "kill", "1"]).await;
+        assert_eq!(killed.code, Some(0), "{}", killed.stderr);
+        let again = |pod: &Value| container(pod)["restartCount"] == 1 && ready(pod);
+        let after = pods.until(name, "it runs again", again).await;
+        assert_ne!(container(&after)["containerID"], container(&before)["containerID"]);
+        assert_eq!(after["status"]["podIP"], before["status"]["podIP"]);
+        let last = &container(&after)["lastState"]["terminated"];
+        assert_eq!(last["exitCode"], code, "{last}");
+        assert!(name == "hollow" || last["message"] == "bye\n", "{last}");
+    }
+    let refused = cluster.kubectl(&["-n", &namespace, "exec", "one", "--", "kill", "-9", "--", "-1"]).await;
+    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
+}
+
+/// A Job as OpenSandbox's operator makes it, on the node of the pod and past the scheduler.
+#[tokio::test]
+async fn a_commit_is_played_and_says_what_it_made() {
+    let (cluster, _node, namespace) = start(&[]).await;
+    let pods = cluster.objects(Resource::Pod, &namespace);
+    pods.create(&pod("one", "echo kept >marker; exec sleep 1000")).await;
+    pods.until("one", "it is ready", ready).await;
+    let commit = async |name: &str, registry: &str, args: &[&str]| {
+        let target = format!("c:{registry}/one-c:snap-gen1");
+        let args: Vec<&str> = args.iter().copied().chain([target.as_str()]).collect();
+        let socket = json!({ "name": "socket", "hostPath": { "path": "/run/containerd/containerd.sock" } });
+        let committer = json!({
+            "name": "commit", "image": "image-committer:dev",
+            "command": ["/usr/local/bin/image-committer"], "args": args,
+            "volumeMounts": [{ "name": "socket", "mountPath": "/run/containerd/containerd.sock" }],
+        });
+        let spec = json!({
+            "restartPolicy": "Never", "nodeName": "a", "containers": [committer], "volumes": [socket],
+            "automountServiceAccountToken": false,
+        });
+        let object = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec });
+        pods.create(&object).await;
+        let ended =
+            |pod: &Value| ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or(""));
+        let pod = pods.until(name, "it has ended", ended).await;
+        (pod["status"]["phase"].clone(), container(&pod)["state"]["terminated"].clone())
+    };
+    let (phase, end) = commit("good", "registry.test", &["one", &namespace]).await;
+    let said = end["message"].as_str().expect("last words");
+    let said: Value = serde_json::from_str(said).expect("JSON");
+    let made = &said["containers"][0];
+    assert_eq!((&phase, &made["name"]), (&json!("Succeeded"), &json!("c")), "{end}");
+    assert_eq!(made["image"], "registry.test/one-c:snap-gen1");
+    let (phase, end) = commit("bad", "registry.invalid", &["one", &namespace]).await;
+    assert_eq!((&phase, &end["exitCode"]), (&json!("Failed"), &json!(1)), "{end}");
+
+    let mut again = pod("again", "grep kept marker && exec sleep 1000");
+    again["spec"]["containers"][0]["image"] = json!("registry.test/one-c:snap-gen1");
+    pods.create(&again).await;
+    pods.until("again", "it runs with what was kept", ready).await;
+}
+
 #[tokio::test]
 async fn a_killed_node_leaves_no_process_and_finds_its_pods_again() {
     let (cluster, mut node, namespace) = start(&[]).await;

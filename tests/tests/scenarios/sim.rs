@@ -12,7 +12,7 @@ use http::Response;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use sandgate_sim::Random;
-use sandgate_sim::model::{CONFIG_MAPS, Kind, Model, PODS, SANDBOXES, object};
+use sandgate_sim::model::{BATCHES, CONFIG_MAPS, JOBS, Kind, Model, PODS, SANDBOXES, object};
 use sandgate_sim::network::answer;
 use sandgate_tests::kubernetes::ApiServer;
 use serde_json::{Value, json};
@@ -95,9 +95,12 @@ fn projection(of: &Value) -> Value {
         "labels": sorted("/metadata/labels"),
         "owners": object::list(of, "/metadata/ownerReferences").len(),
         "paused": sorted("/spec/paused"),
+        "pause": sorted("/spec/pause"),
+        "suspend": sorted("/spec/suspend"),
         "image": sorted("/spec/containers/0/image"),
         "data": sorted("/data"),
         "phase": sorted("/status/phase"),
+        "active": sorted("/status/active"),
     })
 }
 
@@ -158,4 +161,15 @@ async fn the_model_does_to_pods_what_the_api_server_does() {
 #[tokio::test]
 async fn the_model_does_to_config_maps_what_the_api_server_does() {
     compare_all(&CONFIG_MAPS).await;
+}
+
+/// Pools and snapshots are custom resources with a status, as batches are.
+#[tokio::test]
+async fn the_model_does_to_batches_what_the_api_server_does() {
+    compare_all(&BATCHES).await;
+}
+
+#[tokio::test]
+async fn the_model_does_to_jobs_what_the_api_server_does() {
+    compare_all(&JOBS).await;
 }

@@ -117,6 +117,8 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["image.digest=latest"], &["/image/digest"]),
         (&["operator.colour=blue"], &["/operator", "colour"]),
         (&["operator.controllers={pods}"], &["/operator/controllers/0", "sandboxset"]),
+        (&["operator.opensandbox.snapshot.colour=blue"], &["/operator/opensandbox/snapshot", "colour"]),
+        (&["operator.opensandbox.concurrency=many"], &["/operator/opensandbox/concurrency"]),
         (&["operator.lease.renewDeadlineSeconds=15"], &["renewDeadlineSeconds", "durationSeconds"]),
         (&["operator.lease.retryPeriodSeconds=6"], &["retryPeriodSeconds", "half"]),
         (&["manager.colour=blue"], &["/manager", "colour"]),

@@ -8,10 +8,10 @@ use sandgate_tests::deploy::{committed, documents, folder, template, tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{MANAGER, OPERATOR, rendered};
+use super::{MANAGER, OF_OPENSANDBOX, OPERATOR, OPERATOR_OPENSANDBOX, rendered};
 
 /// The overlays, each with the values that make the chart say the same.
-const OVERLAYS: [(&str, &[&str]); 5] = [
+const OVERLAYS: [(&str, &[&str]); 6] = [
     ("agent-sandbox", &["--set", "providers[0].kind=agent-sandbox"]),
     ("openkruise", &["--set", "providers[0].kind=openkruise"]),
     (
@@ -19,6 +19,19 @@ const OVERLAYS: [(&str, &[&str]); 5] = [
         &["--set", "providers[0].kind=opensandbox", "--set", "gateway.pod-ranges={10.244.0.0/16}"],
     ),
     (OPERATOR, &["--set", "providers[0].kind=openkruise", "--set", "operator.enabled=true"]),
+    (
+        OPERATOR_OPENSANDBOX,
+        &[
+            "--set",
+            "providers[0].kind=opensandbox",
+            "--set",
+            "gateway.pod-ranges={10.244.0.0/16}",
+            "--set",
+            "operator.enabled=true",
+            "--set",
+            OF_OPENSANDBOX,
+        ],
+    ),
     (
         MANAGER,
         &[
@@ -66,11 +79,16 @@ async fn the_base_is_made_of_the_default_chart() {
 /// The component is what the chart has more with the operator, without rights and definitions.
 #[tokio::test]
 async fn the_component_is_made_of_the_chart_with_the_operator() {
-    let rendered = template(&["--set", "operator.enabled=true"]).await.expect("manifests");
     let copied = ["operator/rbac.yaml", "operator/crds.yaml"];
-    let component =
-        without_helm(&rendered, |template| template.starts_with("operator/") && !copied.contains(&template));
-    committed(&folder().join("kustomize/components/operator/operator.yaml"), &component);
+    for (component, more) in [(OPERATOR, &[][..]), (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX])] {
+        let arguments = [&["--set", "operator.enabled=true"], more].concat();
+        let rendered = template(&arguments).await.expect("manifests");
+        let made = without_helm(&rendered, |template| {
+            template.starts_with("operator/") && !copied.contains(&template)
+        });
+        let folder = folder().join("kustomize/components").join(component);
+        committed(&folder.join("operator.yaml"), &made);
+    }
 }
 
 #[tokio::test]
@@ -116,7 +134,11 @@ fn the_rights_of_an_overlay_are_those_of_the_file() {
     for (overlay, _) in OVERLAYS {
         let rights =
             fs::read_to_string(folder().join("rbac").join(overlay).with_extension("yaml")).expect("rights");
-        let part = if [OPERATOR, MANAGER].contains(&overlay) { "components" } else { "overlays" };
+        let part = if [OPERATOR, OPERATOR_OPENSANDBOX, MANAGER].contains(&overlay) {
+            "components"
+        } else {
+            "overlays"
+        };
         committed(&folder().join("kustomize").join(part).join(overlay).join("rbac.yaml"), &rights);
     }
 }

@@ -4,11 +4,15 @@ mod installed;
 
 use std::fs;
 
-use sandgate_tests::deploy::{NAMESPACE, committed, documents, folder, object, template};
+use sandgate_tests::deploy::{NAMESPACE, committed, documents, folder, granted, object, template};
 use serde_json::{Value, json};
 
 use super::chart::plain;
-use super::{OPERATOR, file, rendered};
+use super::{OF_OPENSANDBOX, OPERATOR, OPERATOR_OPENSANDBOX, file, rendered};
+
+/// The groups of the kinds, with which the names of their definitions' files begin.
+const KRUISE: &str = "agents.kruise.io_";
+const OPENSANDBOX: &str = "sandbox.opensandbox.io_";
 
 /// The definitions that are made from the types (`make crds`), each with the name of its file.
 fn definitions() -> Vec<(String, String)> {
@@ -25,13 +29,17 @@ fn definitions() -> Vec<(String, String)> {
 /// Neither Helm nor Kustomize reads a file outside of its folder.
 #[test]
 fn the_copies_of_the_definitions_are_those_that_are_made_from_the_types() {
-    let mut all = "# Copies of envoy/deploy/crds: `make deploy-rendered` brings them here.\n".to_owned();
     for (name, text) in definitions() {
         committed(&folder().join("chart/files/crds").join(&name), &text);
-        all.push_str("---\n");
-        all.push_str(text.trim_start_matches("---\n"));
     }
-    committed(&folder().join("kustomize/components/operator/crds.yaml"), &all);
+    for (component, group) in [(OPERATOR, KRUISE), (OPERATOR_OPENSANDBOX, OPENSANDBOX)] {
+        let mut all = "# Copies of envoy/deploy/crds: `make deploy-rendered` brings them here.\n".to_owned();
+        for (_, text) in definitions().iter().filter(|(name, _)| name.starts_with(group)) {
+            all.push_str("---\n");
+            all.push_str(text.trim_start_matches("---\n"));
+        }
+        committed(&folder().join("kustomize/components").join(component).join("crds.yaml"), &all);
+    }
     let copies = fs::read_dir(folder().join("chart/files/crds")).expect("the copies");
     assert_eq!(copies.count(), definitions().len(), "a copy of a definition that is gone");
 }
@@ -42,13 +50,24 @@ async fn the_chart_installs_the_definitions_with_the_operator_and_leaves_them_wh
         let all = documents(manifests).into_iter();
         all.filter(|object| object["kind"] == "CustomResourceDefinition").collect()
     };
-    let here = defined(&rendered(OPERATOR).await);
-    for (name, text) in definitions() {
-        let made = &documents(&text)[0];
-        let there = here.iter().find(|there| there["metadata"]["name"] == made["metadata"]["name"]);
-        let there = there.unwrap_or_else(|| panic!("{name} is not installed"));
-        assert_eq!(there["spec"], made["spec"], "{name}");
-        assert_eq!(there["metadata"]["annotations"]["helm.sh/resource-policy"], "keep", "{name}");
+    let all = "operator.controllers={sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot}";
+    let all = template(&["--set", "operator.enabled=true", "--set", all]).await.expect("manifests");
+    for (manifests, groups) in [
+        (rendered(OPERATOR).await, &[KRUISE][..]),
+        (rendered(OPERATOR_OPENSANDBOX).await, &[OPENSANDBOX]),
+        (all, &[KRUISE, OPENSANDBOX]),
+    ] {
+        let here = defined(&manifests);
+        let of_groups = |name: &str| groups.iter().any(|group| name.starts_with(group));
+        let wanted: Vec<_> = definitions().into_iter().filter(|(name, _)| of_groups(name)).collect();
+        assert_eq!(here.len(), wanted.len(), "{groups:?}");
+        for (name, text) in wanted {
+            let made = &documents(&text)[0];
+            let there = here.iter().find(|there| there["metadata"]["name"] == made["metadata"]["name"]);
+            let there = there.unwrap_or_else(|| panic!("{name} is not installed"));
+            assert_eq!(there["spec"], made["spec"], "{name}");
+            assert_eq!(there["metadata"]["annotations"]["helm.sh/resource-policy"], "keep", "{name}");
+        }
     }
     // Not for whoever has them from elsewhere, and not without the operator.
     let without = ["--set", "operator.enabled=true", "--set", "operator.crds.install=false"];
@@ -59,18 +78,97 @@ async fn the_chart_installs_the_definitions_with_the_operator_and_leaves_them_wh
 
 #[tokio::test]
 async fn the_operators_rights_are_those_of_the_file() {
-    let objects = documents(&template(&["--set", "operator.enabled=true"]).await.expect("manifests"));
-    let wanted = documents(&file("envoy/deploy/rbac/operator.yaml"));
-    for wanted in &wanted {
-        let text = |value: &Value| value.as_str().expect("text").to_owned();
-        let (kind, name) = (text(&wanted["kind"]), text(&wanted["metadata"]["name"]));
-        assert_eq!(&plain(object(&objects, &kind, &name)), wanted);
+    for (name, more) in [(OPERATOR, &[][..]), (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX])] {
+        let arguments = [&["--set", "operator.enabled=true"], more].concat();
+        let objects = documents(&template(&arguments).await.expect("manifests"));
+        let wanted = documents(&file(&format!("envoy/deploy/rbac/{name}.yaml")));
+        for wanted in &wanted {
+            let text = |value: &Value| value.as_str().expect("text").to_owned();
+            let (kind, name) = (text(&wanted["kind"]), text(&wanted["metadata"]["name"]));
+            assert_eq!(&plain(object(&objects, &kind, &name)), wanted);
+        }
+        assert_eq!(rights(&objects).count(), wanted.len(), "no right beside these: {name}");
     }
-    let rights = objects.iter().filter(|object| {
+}
+
+/// Roles and bindings of the operator.
+fn rights(objects: &[Value]) -> impl Iterator<Item = &Value> {
+    objects.iter().filter(|object| {
         let of_operator = object["metadata"]["name"].as_str().is_some_and(|name| name.contains("operator"));
         of_operator && object["kind"].as_str().is_some_and(|kind| kind.contains("Role"))
+    })
+}
+
+/// One operator for the kinds of both has the rights of both, and a right of one alone with that one alone.
+#[tokio::test]
+async fn the_rights_for_all_kinds_are_those_of_both_files() {
+    let granted_to = async |controllers: &str| {
+        let controllers = format!("operator.controllers={{{controllers}}}");
+        let arguments = ["--set", "operator.enabled=true", "--set", &controllers];
+        let objects = documents(&template(&arguments).await.expect("manifests"));
+        let mut of_operator = String::new();
+        for object in rights(&objects) {
+            of_operator.push_str(&format!("---\n{object}\n"));
+        }
+        granted(&of_operator)
+    };
+    let [kruise, opensandbox] = [OPERATOR, OPERATOR_OPENSANDBOX]
+        .map(|name| granted(&file(&format!("envoy/deploy/rbac/{name}.yaml"))));
+    assert_eq!(
+        granted_to("sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot").await,
+        &kruise | &opensandbox
+    );
+    for (controllers, wanted) in [("sandbox", &kruise), ("pool,batchsandbox", &opensandbox)] {
+        assert_eq!(&granted_to(controllers).await, wanted, "{controllers}");
+    }
+    assert!(!opensandbox.iter().any(|right| right.contains(" secrets.")), "{opensandbox:?}");
+}
+
+/// What the values of OpenSandbox's kinds become, and that none of it is there without these kinds.
+#[tokio::test]
+async fn the_operator_gets_opensandboxs_options_with_its_kinds_alone() {
+    let operator = async |controllers: &str, values: &str| -> Value {
+        let controllers = format!("operator.controllers={{{controllers}}}");
+        let arguments = ["--set", "operator.enabled=true", "--set", &controllers, "--set-json", values];
+        let objects = documents(&template(&arguments).await.expect("manifests"));
+        object(&objects, "Deployment", "sandgate-operator")["spec"]["template"]["spec"].clone()
+    };
+    let snapshot = json!({
+        "imageCommitterImage": "i:1", "containerdSocketPath": "/run/c.sock", "commitJobTimeout": "1h30m",
+        "registry": "r.test/s", "registryInsecure": true, "pushSecret": "push", "pullSecret": "pull",
     });
-    assert_eq!(rights.count(), wanted.len(), "no right beside these");
+    let values = json!({
+        "concurrency": "batchsandbox=8;pool=4", "strictRecovery": true, "snapshot": snapshot,
+        "taskExecutorToken": { "secret": "s", "key": "k" },
+    });
+    let values = format!("operator.opensandbox={values}");
+    let pod = operator("batchsandbox,pool,sandboxsnapshot", &values).await;
+    let container = &pod["containers"][0];
+    let given = container["args"].as_array().expect("arguments");
+    for wanted in [
+        "--controllers=batchsandbox,pool,sandboxsnapshot",
+        "--concurrency=batchsandbox=8;pool=4",
+        "--strict-recovery=true",
+        "--task-executor-token-file=/etc/sandgate/task-executor/token",
+        "--image-committer-image=i:1",
+        "--containerd-socket-path=/run/c.sock",
+        "--commit-job-timeout=1h30m",
+        "--snapshot-registry=r.test/s",
+        "--snapshot-registry-insecure=true",
+        "--snapshot-push-secret=push",
+        "--resume-pull-secret=pull",
+    ] {
+        assert!(given.contains(&json!(wanted)), "no {wanted}: {given:?}");
+    }
+    assert_eq!(container["env"][0]["name"], "POD_NAMESPACE");
+    assert_eq!(container["volumeMounts"][0]["mountPath"], "/etc/sandgate/task-executor");
+    let secret =
+        json!({ "secretName": "s", "defaultMode": 0o440, "items": [{ "key": "k", "path": "token" }] });
+    assert_eq!(pod["volumes"][0]["secret"], secret);
+
+    let without = operator("sandbox,sandboxset", &values).await;
+    assert_eq!((&without["volumes"], &without["containers"][0]["env"]), (&Value::Null, &Value::Null));
+    assert!(!without.to_string().contains("snapshot"), "{without}");
 }
 
 #[tokio::test]

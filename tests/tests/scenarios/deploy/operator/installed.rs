@@ -4,6 +4,8 @@
 //! The API server keeps an audit log of what the account asks for. So a right that is missing is a refused
 //! request in it, and a right that nobody uses is one that no request needed.
 
+mod opensandbox;
+
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,12 +38,12 @@ async fn cluster(files: &Path) -> (Cluster, Audit) {
     (cluster.without_definitions().start().await, audit)
 }
 
-/// `helm install`, and then the operator as a node would start it.
-async fn install(cluster: &Cluster, release: &str, files: &Path) -> (Daemon, Place, String) {
+/// `helm install` with these values, and then the operator as a node would start it.
+async fn install(cluster: &Cluster, release: &str, files: &Path, values: &[&str]) -> (Daemon, Place, String) {
     let (chart, kubeconfig) = (folder().join("chart"), cluster.kubeconfig());
     let [chart, kubeconfig] = [&chart, &kubeconfig].map(|path| path.to_str().expect("text"));
     let install = ["install", release, chart, "--kubeconfig", kubeconfig, "--namespace", release];
-    let values = ["--set", "providers[0].kind=openkruise", "--set", "operator.enabled=true"];
+    let values = ["--set", "operator.enabled=true"].iter().chain(values).copied().collect::<Vec<_>>();
     let notes = tool("helm", &[&install[..], &values].concat()).await.unwrap_or_else(|e| panic!("{e}"));
     assert!(notes.contains("The operator is"), "{notes}");
 
@@ -55,7 +57,7 @@ async fn install(cluster: &Cluster, release: &str, files: &Path) -> (Daemon, Pla
     let kubeconfig = cluster.api().kubeconfig(&account.token().await);
     let place = Place::reserve();
     let mut command = Command::new(locations::operator());
-    command.env("KUBECONFIG", &kubeconfig);
+    command.env("KUBECONFIG", &kubeconfig).env("POD_NAMESPACE", release);
     for argument in pod["containers"][0]["args"].as_array().expect("arguments") {
         let argument = argument.as_str().expect("text");
         command.arg(argument.replace("--listen=0.0.0.0:", &format!("--listen={}:", place.ip())));
@@ -156,7 +158,8 @@ async fn the_operator_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let (cluster, audit) = cluster(files.path()).await;
     let _node = cluster.node("a").start().await;
     let (release, namespace) = (cluster.namespace("chart").await, cluster.namespace("tenant").await);
-    let (mut operator, _place, user) = install(&cluster, &release, files.path()).await;
+    let values = ["--set", "providers[0].kind=openkruise"];
+    let (mut operator, _place, user) = install(&cluster, &release, files.path(), &values).await;
     exercise(&cluster, &namespace).await;
     let events = cluster.objects(Resource::Event, &namespace);
     events
@@ -167,17 +170,23 @@ async fn the_operator_works_with_exactly_the_rights_that_the_chart_gives_it() {
     let ended = operator.stop().await;
     assert!(ended.success(), "{ended}");
 
-    let (asked, refused) = audit.asked(&user);
+    assert_uses_its_rights(&audit, &user, "envoy/deploy/rbac/operator.yaml", &UNUSED);
+    let lease = cluster.objects(Resource::Lease, &release).get(&format!("{release}-sandgate-operator")).await;
+    let holder = &lease.expect("a Lease")["spec"]["holderIdentity"];
+    assert!(holder.as_str().is_none_or(str::is_empty), "the lease is given up: {holder}");
+}
+
+/// The account has asked for what the file grants it and for nothing else, but for what the scenario cannot
+/// make it use.
+fn assert_uses_its_rights(audit: &Audit, user: &str, rights: &str, unused: &[(&str, &str)]) {
+    let (asked, refused) = audit.asked(user);
     assert!(refused.is_empty(), "a right is missing: {refused:#?}");
-    let granted = granted(&file("envoy/deploy/rbac/operator.yaml"));
-    let unused: BTreeSet<String> = UNUSED.iter().map(|(right, _)| (*right).to_owned()).collect();
+    let granted = granted(&file(rights));
+    let unused: BTreeSet<String> = unused.iter().map(|(right, _)| (*right).to_owned()).collect();
     assert_eq!(
         granted.difference(&asked).cloned().collect::<BTreeSet<_>>(),
         unused.difference(&asked).cloned().collect::<BTreeSet<_>>(),
         "left: granted and not used; right: what the scenario cannot make it use"
     );
     assert_eq!(asked.difference(&granted).collect::<Vec<_>>(), Vec::<&String>::new(), "asked, not granted");
-    let lease = cluster.objects(Resource::Lease, &release).get(&format!("{release}-sandgate-operator")).await;
-    let holder = &lease.expect("a Lease")["spec"]["holderIdentity"];
-    assert!(holder.as_str().is_none_or(str::is_empty), "the lease is given up: {holder}");
 }
