@@ -299,3 +299,15 @@ tls:
   name: {{ include "sandgate.operatorAccount" . }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{/* Whether the operator looks after OpenKruise's kinds; not empty if so. */}}
+{{- define "sandgate.operatesKruise" -}}
+{{- $chosen := .Values.operator.controllers -}}
+{{- if or (not $chosen) (has "sandbox" $chosen) (has "sandboxset" $chosen) -}}yes{{- end -}}
+{{- end }}
+
+{{/* Whether it looks after OpenSandbox's; not empty if so. */}}
+{{- define "sandgate.operatesOpenSandbox" -}}
+{{- $chosen := .Values.operator.controllers -}}
+{{- if or (has "batchsandbox" $chosen) (has "pool" $chosen) (has "sandboxsnapshot" $chosen) -}}yes{{- end -}}
+{{- end }}
