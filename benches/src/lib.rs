@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod machine;
 pub mod message;
 pub mod open_loop;
+pub mod operator;
 pub mod proc;
 pub mod process;
 pub mod questions;

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::process::ExitCode;
 
+use crate::machine;
 use crate::stats::Spread;
 
 /// One figure of one round.
@@ -76,6 +78,19 @@ impl Record {
                 Spread::of(&rounds)
             );
             seen.push(series);
+        }
+    }
+
+    /// Ends a bench: prints what came out, and writes every row if it is to be kept.
+    pub fn close(&self, out: Option<&Path>) -> ExitCode {
+        self.summarise();
+        println!("load at the end {}", machine::load());
+        match out.map(|path| self.write(path)) {
+            Some(Err(error)) => {
+                eprintln!("the record cannot be written: {error}");
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
         }
     }
 

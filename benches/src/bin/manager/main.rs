@@ -102,13 +102,5 @@ fn main() -> ExitCode {
             Bench::Route(_) => route::run(common, &mut record).await,
         }
     });
-    record.summarise();
-    println!("load at the end {}", machine::load());
-    match common.out.as_ref().map(|path| record.write(path)) {
-        Some(Err(error)) => {
-            eprintln!("the record cannot be written: {error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    record.close(common.out.as_deref())
 }

@@ -11,13 +11,13 @@
 
 use std::sync::Arc;
 
+use sandgate_benches::operator::Metrics;
 use sandgate_benches::record::Record;
 use sandgate_benches::stats::Spread;
 use tokio::time::Instant;
 
 use crate::Common;
 use crate::bare::{self, Bare};
-use crate::metrics::Metrics;
 use crate::mould::{Mould, text};
 use crate::observer::{Seen, observe};
 use crate::site::Site;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use sandgate_benches::operator::Metrics;
 use sandgate_benches::proc;
 use sandgate_benches::record::Record;
 use sandgate_tests::cluster::Operator;
 use tokio::time::Instant;
 
 use crate::Common;
-use crate::metrics::Metrics;
 use crate::site::Site;
 
 /// From the last status to the first round: what is left of the creation, events above all, has ended.

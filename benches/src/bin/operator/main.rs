@@ -9,7 +9,6 @@ mod bare;
 mod create;
 mod idle;
 mod memory;
-mod metrics;
 mod mould;
 mod observer;
 mod reconcile;
@@ -88,13 +87,5 @@ fn main() -> ExitCode {
             Bench::Reconcile(_) => reconcile::run(common, &mut record).await,
         }
     });
-    record.summarise();
-    println!("load at the end {}", machine::load());
-    match common.out.as_ref().map(|path| record.write(path)) {
-        Some(Err(error)) => {
-            eprintln!("the record cannot be written: {error}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
+    record.close(common.out.as_deref())
 }

@@ -31,7 +31,7 @@ pub(crate) const SERIES: [&str; 3] = ["observe", "sandbox", "set"];
 const TIMES: usize = 2000;
 
 pub(crate) async fn measure(site: &Site, namespace: &str, size: u32, rounds: usize, record: &mut Record) {
-    let view = View::new(Box::new(|_, _| {}));
+    let view = View::new(Box::new(|_, _, _| {}));
     let mut sandboxes = Vec::new();
     for (resource, kind) in [
         (Resource::SandboxSet, Kind::SandboxSet),

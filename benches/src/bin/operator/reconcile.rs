@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use sandgate_benches::operator::{Metrics, at_rest};
 use sandgate_benches::proc;
 use sandgate_benches::record::Record;
 use sandgate_benches::stats::Spread;
@@ -18,14 +19,11 @@ use sandgate_tests::cluster::{Objects, Operator, Resource};
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::metrics::Metrics;
 use crate::site::Site;
 use crate::{Common, memory};
 
 /// How many changes of each kind a round makes, and how many a second.
 const CHANGES: [(&str, usize, u32); 3] = [("touch", 400, 100), ("flap", 100, 25), ("replace", 50, 10)];
-/// The operator rests when it has used less than this in a look's time.
-const REST: (u64, Duration) = (1_000_000, Duration::from_millis(500));
 
 const EACH: &str = "CPU, µs/change";
 
@@ -133,20 +131,4 @@ async fn names(objects: &Objects) -> Vec<String> {
     let listed = objects.list().await;
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     listed.iter().map(name).collect()
-}
-
-/// Waits until the operator uses next to nothing.
-async fn at_rest(operator: &Operator) {
-    let (most, time) = REST;
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let mut before = proc::cpu_nanos(operator.pid());
-    loop {
-        tokio::time::sleep(time).await;
-        let now = proc::cpu_nanos(operator.pid());
-        if now - before < most {
-            return;
-        }
-        assert!(Instant::now() < deadline, "the operator does not come to rest");
-        before = now;
-    }
 }
