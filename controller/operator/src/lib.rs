@@ -34,7 +34,7 @@ pub use controller::{Limits, Workers};
 pub use events::{ClusterEvents, EventKind, EventTask, Events, NoEvents, Published, RecordedEvents};
 pub use lease::{Candidate, CandidateStatus, Leadership, Tenure, Term, Times, TimesError};
 pub use metrics::{ControllerMetrics, EventMetrics, Measured, Metrics, Scraped, WriteMetrics};
-pub use pool::{ClusterExec, Exec, PoolMetrics, PoolReconciler, PoolSettings};
+pub use pool::{ClusterExec, Exec, ExecError, PoolMetrics, PoolReconciler, PoolSettings};
 pub use queue::{HEAD_START, Haste, Job, Next, Pace, Queue};
 pub use reconciler::{Again, Category, Failed, Reconciler};
 pub use revision::revision;
@@ -47,7 +47,7 @@ pub use snapshot::{CommitWork, Committer, ImageCommitter, SandboxSnapshotReconci
 pub use tasks::{
     ANNOTATION_TASKS_DONE, Ask, BatchTasks, Done, ExecutorError, Executors, FromTemplate, HttpExecutors,
     Intent, InvalidTask, Look, MissingPod, Notice, Report, Request, Scheduler, TaskCounts, TaskMetrics,
-    TaskPod, TaskSchedulingStrategy, TaskSource, Tasks, TokenFile, WhenCompleted,
+    TaskPod, TaskSchedulingStrategy, TaskSource, Tasks, TokenError, TokenFile, WhenCompleted,
 };
 pub use view::{
     BatchPod, Child, Class, ContainerFacts, ContainerState, Controller, Counts, Feed, JobFacts, Kind, Mark,

@@ -59,7 +59,7 @@ use crate::view::{PoolPod, Seen, View};
 use crate::writes::{Merge, WriteError, Writes};
 use crate::{Again, Clock, Failed, Key, Random, Reconciler};
 use apply::{Applied, Commands, Pass};
-pub use exec::{ClusterExec, Exec};
+pub use exec::{ClusterExec, Exec, ExecError};
 pub use metrics::PoolMetrics;
 use observe::Observed;
 pub(crate) use pod::revision as revision_of;

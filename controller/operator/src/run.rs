@@ -53,7 +53,7 @@ pub enum RunError {
     },
     /// `--task-executor-token-file`.
     #[error("--task-executor-token-file: {0}")]
-    Token(String),
+    Token(crate::TokenError),
     /// The signals of the process cannot be had.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),

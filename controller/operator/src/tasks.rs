@@ -33,7 +33,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::{Clock, Key, Leadership, Term};
-pub use client::{HttpExecutors, TokenFile};
+pub use client::{HttpExecutors, TokenError, TokenFile};
 pub use done::{ANNOTATION_TASKS_DONE, Done};
 pub use executors::{ExecutorError, Executors};
 pub use metrics::TaskMetrics;

@@ -9,40 +9,56 @@ use crate::name;
 
 /// A task that shall be created.
 pub(super) fn task(task: &Task) -> Result<(), Refused> {
-    name::check(&task.name).map_err(Refused::Invalid)?;
-    let wrong = |why: &str| Refused::Invalid(format!("task {}: {why}", task.name));
+    name::check(&task.name).map_err(|why| {
+        Refused::Invalid(format!("invalid task name {:?}: {why}", name::shortened(&task.name)))
+    })?;
+    let wrong = |why: BadProcess| Refused::Invalid(format!("task {}: {why}", task.name));
     if task.pod_template_spec.is_some() {
         return Err(Refused::Unsupported(format!(
             "task {}: podTemplateSpec: the container executor is not implemented; give the task a process",
             task.name
         )));
     }
-    let process = task.process.as_ref().ok_or_else(|| wrong("process is required"))?;
-    self::process(process).map_err(|why| wrong(&why))
+    let process = task.process.as_ref().ok_or_else(|| wrong(BadProcess::Missing))?;
+    self::process(process).map_err(wrong)
 }
 
-fn process(process: &Process) -> Result<(), String> {
+/// Why a process cannot be started.
+#[derive(Debug, thiserror::Error)]
+enum BadProcess {
+    #[error("process is required")]
+    Missing,
+    #[error("process.command is empty")]
+    NoCommand,
+    #[error("process has a NUL character")]
+    Nul,
+    #[error("process.env {0}: valueFrom cannot be resolved here; give a value")]
+    ValueFrom(String),
+    #[error("process.env {0:?} is no name of a variable")]
+    VariableName(String),
+    #[error("process.timeoutSeconds is negative")]
+    NegativeTimeout,
+}
+
+fn process(process: &Process) -> Result<(), BadProcess> {
     let mut words = process.command.iter().chain(&process.args);
     if words.next().is_none_or(String::is_empty) {
-        return Err("process.command is empty".to_owned());
+        return Err(BadProcess::NoCommand);
     }
     let texts = process.command.iter().chain(&process.args).chain([&process.working_dir]);
     if texts.chain(process.env.iter().map(|variable| &variable.value)).any(|text| text.contains('\0')) {
-        return Err("process has a NUL character".to_owned());
+        return Err(BadProcess::Nul);
     }
     for variable in &process.env {
         if variable.value_from.is_some() {
-            return Err(format!(
-                "process.env {}: valueFrom cannot be resolved here; give a value",
-                variable.name
-            ));
+            return Err(BadProcess::ValueFrom(variable.name.clone()));
         }
         if variable.name.contains(['=', '\0']) {
-            return Err(format!("process.env {:?} is no name of a variable", variable.name));
+            return Err(BadProcess::VariableName(variable.name.clone()));
         }
     }
     if process.timeout_seconds.is_some_and(|seconds| seconds < 0) {
-        return Err("process.timeoutSeconds is negative".to_owned());
+        return Err(BadProcess::NegativeTimeout);
     }
     Ok(())
 }

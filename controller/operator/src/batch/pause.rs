@@ -67,13 +67,15 @@ fn wait(observed: &Observed) -> Settle {
 }
 
 /// Waits for a snapshot of an earlier batch of the name, which the garbage collector deletes. A stranger's
-/// stays, and there is no other name for the batch's own.
-fn other(observed: &Observed, snapshot: &Seen<SandboxSnapshot>) -> Result<Plan, String> {
+/// stays, and there is no other name for the batch's own: then the turn is what `taken` makes of the message.
+fn other(observed: &Observed, snapshot: &Seen<SandboxSnapshot>, taken: fn(String) -> Turn) -> Plan {
     let is_leaving = snapshot.metadata.deletion_timestamp.is_some();
     if is_leaving || crate::snapshot::batch_uid(snapshot).is_some() {
-        return Ok(wait(observed).plan());
+        return wait(observed).plan();
     }
-    Err(format!("the SandboxSnapshot {} is there already, and is not of this batch", snapshot.key.name))
+    let name = &snapshot.key.name;
+    Settle::new(taken(format!("the SandboxSnapshot {name} is there already, and is not of this batch")))
+        .plan()
 }
 
 fn asked_to_pause(observed: &Observed) -> Plan {
@@ -84,8 +86,9 @@ fn asked_to_pause(observed: &Observed) -> Plan {
         return Settle::new(Turn::PauseRefused { reason, message }).plan();
     }
     match &observed.snapshot {
-        SnapshotOf::Other(snapshot) => other(observed, snapshot).unwrap_or_else(|message| {
-            Settle::new(Turn::PauseRefused { reason: names::REASON_SNAPSHOT_FAILED, message }).plan()
+        SnapshotOf::Other(snapshot) => other(observed, snapshot, |message| Turn::PauseRefused {
+            reason: names::REASON_SNAPSHOT_FAILED,
+            message,
         }),
         SnapshotOf::Own(snapshot) if snapshot.metadata.deletion_timestamp.is_some() => wait(observed).plan(),
         // Of an earlier pause.
@@ -107,10 +110,7 @@ fn pausing(observed: &Observed) -> Plan {
             settle.tasks = if has_tasks { TaskStep::Stop } else { TaskStep::None };
             return settle.plan();
         }
-        SnapshotOf::Other(snapshot) => {
-            let failed = |message| Settle::new(Turn::PauseFailed(message)).plan();
-            return other(observed, snapshot).unwrap_or_else(failed);
-        }
+        SnapshotOf::Other(snapshot) => return other(observed, snapshot, Turn::PauseFailed),
         SnapshotOf::Own(snapshot) if snapshot.metadata.deletion_timestamp.is_some() => {
             return wait(observed).plan();
         }

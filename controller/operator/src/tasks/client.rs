@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use sandgate_executor_wire::{ErrorBody, GET_TASKS, MAX_ANSWER, PORT, SET_TASKS, Task};
 
 use super::executors::{ExecutorError, Executors};
-pub use token::TokenFile;
+pub use token::{TokenError, TokenFile};
 
 /// The longest message of an executor that is told on.
 const MAX_MESSAGE: usize = 200;
@@ -70,7 +70,10 @@ impl HttpExecutors {
             .uri(format!("http://{}{path}", SocketAddr::new(ip, self.port)))
             .header(CONTENT_TYPE, "application/json");
         if let Some(token) = &self.token {
-            request = request.header(AUTHORIZATION, token.header().map_err(ExecutorError::NoToken)?);
+            request = request.header(
+                AUTHORIZATION,
+                token.header().map_err(|error| ExecutorError::NoToken(error.to_string()))?,
+            );
         }
         let request = request.body(Full::new(body.into())).map_err(|error| unreachable(&error))?;
         let answer = self.client.request(request).await.map_err(|error| unreachable(&error))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use sandgate_operator::{Exec, Key};
+use sandgate_operator::{Exec, ExecError, Key};
 use sandgate_sim::model::object::{text, uid};
 use sandgate_sim::model::{DeleteOptions, JOBS, Model, PODS, Part, Patch, Place};
 use sandgate_sim::{Random, kubelet, restart};
@@ -44,7 +44,7 @@ struct Command {
     of: Option<(String, String)>,
     /// The pod was nobody's since.
     was_free: bool,
-    answer: oneshot::Sender<Result<(), String>>,
+    answer: oneshot::Sender<Result<(), ExecError>>,
 }
 
 impl Commands {
@@ -74,7 +74,7 @@ impl Exec for PlayedExec {
         pod: &'a Key,
         container: &'a str,
         _command: &'a [String],
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), ExecError>> {
         let place = Place::new(&PODS, &pod.namespace, &pod.name);
         let container = container.to_owned();
         let (answer, answered) = oneshot::channel();
@@ -91,10 +91,14 @@ impl Exec for PlayedExec {
         let waiting = Waiting(number);
         async move {
             let _waiting = waiting;
-            answered.await.unwrap_or_else(|_| Err("it is lost".to_owned()))
+            answered.await.unwrap_or_else(|_| failed("it is lost"))
         }
         .boxed()
     }
+}
+
+fn failed(why: &str) -> Result<(), ExecError> {
+    Err(ExecError::Failed(why.to_owned()))
 }
 
 /// A run begins.
@@ -149,7 +153,7 @@ fn run_command(model: &mut Model, random: &mut Random, failures: u64) -> Option<
         })?;
     // Whoever asked may be gone.
     if random.chance(failures) {
-        let _ = answer.send(Err("it is lost".to_owned()));
+        let _ = answer.send(failed("it is lost"));
         return Some(format!("node: a command in {place} is lost"));
     }
     if let Ok(pod) = model.get(&place) {
@@ -163,8 +167,7 @@ fn run_command(model: &mut Model, random: &mut Random, failures: u64) -> Option<
         executors::restarted(text(pod, "/status/podIP"));
     }
     restart(model, &place, &container);
-    let _ =
-        answer.send(if random.chance(500) { Ok(()) } else { Err("the connection was closed".to_owned()) });
+    let _ = answer.send(if random.chance(500) { Ok(()) } else { failed("the connection was closed") });
     Some(format!("node: Restart {place}"))
 }
 

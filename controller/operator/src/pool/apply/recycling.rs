@@ -10,6 +10,7 @@ use sandgate_objects::opensandbox::resources::BatchSandbox;
 use tokio::time::{Instant, timeout_at};
 
 use super::super::PoolReconciler;
+use super::super::exec::ExecError;
 use super::super::metrics::Outcome;
 use super::super::observe::Observed;
 use super::super::pod;
@@ -117,12 +118,12 @@ impl PoolReconciler {
                         Ok(Some(now)) if is_same_try(&now, &pod) => {
                             exec.run(&pod.key, &container, &command).await
                         }
-                        Ok(_) => Err("the pod is not to be restarted any more".to_owned()),
-                        Err(error) => Err(error.to_string()),
+                        Ok(_) => Err(ExecError::Outdated),
+                        Err(error) => Err(error.into()),
                     }
                 };
                 let done = timeout_at(deadline, run).await;
-                if let Err(error) = done.unwrap_or_else(|_| Err("the next try is due".to_owned())) {
+                if let Err(error) = done.unwrap_or(Err(ExecError::TimedOut(patience))) {
                     tracing::debug!("{}: the restart of {container} was answered with: {error}", pod.key);
                 }
             });

@@ -25,7 +25,7 @@ use tower::service_fn;
 use crate::failures::Failures;
 use crate::pool::observe::{Observed, observe};
 use crate::pool::plan::{Claimed, Plan, plan};
-use crate::pool::{Exec, PoolReconciler, PoolSettings};
+use crate::pool::{Exec, ExecError, PoolReconciler, PoolSettings};
 use crate::view::{Kind, View};
 use crate::{
     Again, Clock as _, Failed, Key, Leadership, ManualClock, Metrics, Published, Random, Reconciler as _,
@@ -88,7 +88,7 @@ impl Exec for Restarts {
         pod: &'a Key,
         container: &'a str,
         command: &'a [String],
-    ) -> BoxFuture<'a, Result<(), String>> {
+    ) -> BoxFuture<'a, Result<(), ExecError>> {
         self.commands.lock().push(format!("{} {container}: {}", pod.name, command.join(" ")));
         let hangs = self.hangs.lock().clone();
         async move {

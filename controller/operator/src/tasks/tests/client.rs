@@ -237,7 +237,7 @@ fn a_file_without_a_token_is_refused_without_telling_what_it_has() {
     let (path, _) = token_file("x");
     for text in ["", " \n", "a\nb", "é\u{7}"] {
         std::fs::write(&path, text).unwrap();
-        let error = TokenFile::open(&path).unwrap_err();
+        let error = TokenFile::open(&path).unwrap_err().to_string();
         assert!(error.contains("token") && !error.contains('\u{7}') && !error.contains('\n'), "{error}");
     }
     std::fs::remove_file(&path).unwrap();
