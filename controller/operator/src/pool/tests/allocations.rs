@@ -5,7 +5,7 @@ use sandgate_sim::model::object::{annotation, label, list};
 use sandgate_sim::model::{BATCHES, DeleteOptions, PODS, POOLS, Place};
 use serde_json::json;
 
-use super::world::{Fate, NAMESPACE, POOL, World, edit, edit_batch, key, run};
+use super::world::{Fate, NAMESPACE, POOL, World, edit, edit_batch, key, rest, run};
 use crate::{Again, Category, Reconciler as _};
 
 fn bare() -> World {
@@ -353,9 +353,9 @@ fn the_status_is_written_whatever_else_failed_and_not_more_often_than_it_may() {
         assert_eq!(world.status()["total"], 0);
         world.ready();
         let again = world.look().await.unwrap();
-        assert!(matches!(again, Again::After(_)), "{again:?}");
+        let Again::After(wait) = again else { panic!("{again:?}") };
         assert_eq!(world.status()["available"], 0, "not yet");
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        rest(wait).await;
         world.look().await.unwrap();
         assert_eq!((&world.status()["available"], &world.status()["total"]), (&json!(1), &json!(1)));
     });

@@ -6,7 +6,7 @@ use sandgate_objects::opensandbox::names;
 use sandgate_sim::model::{PODS, Place};
 use serde_json::json;
 
-use super::world::{NAMESPACE, World, edit, run};
+use super::world::{NAMESPACE, World, edit, rest, run};
 use crate::Again;
 use crate::pool::PoolSettings;
 
@@ -51,7 +51,7 @@ fn a_command_that_has_not_begun_when_the_next_try_is_due_does_not_begin() {
         world.look().await.unwrap();
         let first = world.restarts().await;
         assert_eq!(first.len(), 1, "the other one waits for its turn");
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        rest(Duration::from_secs(30)).await;
         end.notify_waiters();
         assert!(world.restarts().await.is_empty());
         // The next try begins anew.

@@ -1,26 +1,26 @@
 //! A model of the API server, a pool and its batches in it, and the reconciler in front of it.
 
+mod line;
 mod reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use http::Request as HttpRequest;
 use jiff::{SignedDuration, Timestamp};
-use kube::Client;
-use kube::client::Body;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use sandgate_objects::opensandbox::{Allocation, names};
 use sandgate_sim::model::object::{self, text};
 use sandgate_sim::model::{BATCHES, Change, DeleteOptions, Model, PODS, POOLS, Place};
-use sandgate_sim::network::answer;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tower::service_fn;
+
+pub(super) use line::Fate;
+use line::{Script, client};
 
 use crate::failures::Failures;
 use crate::pool::observe::{Observed, observe};
@@ -34,45 +34,6 @@ use crate::{
 
 pub(super) const NAMESPACE: &str = "n";
 pub(super) const POOL: &str = "pool";
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It is done and answered.
-    Done,
-    /// It never arrives.
-    Lost,
-    /// It is done, and nobody learns of it.
-    Unanswered,
-    /// It is refused without being looked at.
-    Refused(u16),
-    /// The process dies before it is sent.
-    DiesBefore,
-    /// The process dies when it has been done.
-    DiesAfter,
-}
-
-/// A change of the model by somebody else.
-type Meddling = Box<dyn FnOnce(&mut Model) + Send>;
-
-/// What happens to requests, by their numbers.
-#[derive(Default)]
-pub(super) struct Script {
-    asked: Vec<String>,
-    fates: BTreeMap<usize, Fate>,
-    /// Before the first request whose line contains this.
-    meddling: Vec<(String, Meddling)>,
-    /// How long requests and answers are on their way, if that matters.
-    delays: Option<Random>,
-    /// How many requests are on their way, and how many were at most.
-    under_way: (usize, usize),
-}
-
-impl Script {
-    fn delay(script: &Mutex<Self>) -> u64 {
-        script.lock().delays.as_mut().map_or(0, |random| random.number() % 6)
-    }
-}
 
 /// Containers that are restarted, or not.
 #[derive(Default)]
@@ -125,83 +86,6 @@ pub(super) struct Process {
 
 pub(super) fn key(name: &str) -> Key {
     Key::new(NAMESPACE, name)
-}
-
-fn client(model: Arc<Mutex<Model>>, script: Arc<Mutex<Script>>, dead: Arc<Notify>) -> Client {
-    let service = service_fn(move |request: HttpRequest<Body>| {
-        let (model, script, dead) = (Arc::clone(&model), Arc::clone(&script), Arc::clone(&dead));
-        async move {
-            let _under_way = UnderWay::begin(&script);
-            let (parts, body) = request.into_parts();
-            let body = body.collect_bytes().await.map_err(std::io::Error::other)?.to_vec();
-            let path = parts.uri.path().rsplit("/namespaces/n/").next().unwrap_or_default();
-            let line = format!("{} {path}", parts.method);
-            let (fate, meddling) = {
-                let mut script = script.lock();
-                let number = script.asked.len();
-                let met = script.meddling.iter().position(|(part, _)| line.contains(part.as_str()));
-                let meddling = met.map(|met| script.meddling.remove(met).1);
-                script.asked.push(line);
-                (script.fates.get(&number).copied().unwrap_or(Fate::Done), meddling)
-            };
-            if let Some(meddling) = meddling {
-                meddling(&mut model.lock());
-            }
-            let wait = || async {
-                for _ in 0..Script::delay(&script) {
-                    tokio::task::yield_now().await;
-                }
-            };
-            wait().await;
-            let broken = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-            let die = || async {
-                dead.notify_one();
-                std::future::pending::<()>().await;
-            };
-            if fate == Fate::DiesBefore {
-                die().await;
-            }
-            match fate {
-                Fate::Lost => return Err(broken()),
-                Fate::Refused(code) => {
-                    let status = json!({
-                        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-                        "reason": "Forbidden", "message": "exceeded quota",
-                    });
-                    let response = http::Response::builder().status(code);
-                    return Ok(response.body(Body::from(status.to_string().into_bytes())).unwrap());
-                }
-                _ => {}
-            }
-            let response = answer(&mut model.lock(), HttpRequest::from_parts(parts, body));
-            wait().await;
-            match fate {
-                Fate::DiesAfter => die().await,
-                Fate::Unanswered => return Err(broken()),
-                _ => {}
-            }
-            Ok(response.map(Body::from))
-        }
-    });
-    Client::new(service, NAMESPACE)
-}
-
-/// A request that is on its way until this is dropped.
-struct UnderWay(Arc<Mutex<Script>>);
-
-impl UnderWay {
-    fn begin(script: &Arc<Mutex<Script>>) -> Self {
-        let (now, most) = &mut script.lock().under_way;
-        *now += 1;
-        *most = (*most).max(*now);
-        Self(Arc::clone(script))
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.lock().under_way.0 -= 1;
-    }
 }
 
 impl World {
@@ -463,7 +347,7 @@ impl World {
                 Err(_) => 2,
             };
             self.pass(wait);
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            rest(Duration::from_secs(1)).await;
             if self.model.lock().revision() == before && matches!(done, Ok(Again::Rarely | Again::Forget)) {
                 return;
             }
@@ -594,6 +478,11 @@ fn become_(model: &mut Model, name: &str, phase: &str, is_ready: bool) {
 fn pods_of(batch: &Value, annotation: &str) -> Vec<String> {
     let text = object::annotation(batch, annotation);
     Allocation::parse(text).ok().flatten().unwrap_or_default().pods
+}
+
+/// Lets everything run that can, until nothing is due for this long. On the paused clock this takes no time.
+pub(super) async fn rest(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 /// Runs a test on a paused clock.

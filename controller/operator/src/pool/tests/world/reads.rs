@@ -65,7 +65,7 @@ impl World {
 
     /// The commands since, once they have run.
     pub(in crate::pool::tests) async fn restarts(&self) -> Vec<String> {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        rest(Duration::from_millis(1)).await;
         std::mem::take(&mut self.process.exec.commands.lock())
     }
 
