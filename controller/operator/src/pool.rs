@@ -273,7 +273,7 @@ impl Reconciler for PoolReconciler {
         let (mut free, mut resolved) = (Vec::new(), Ok(()));
         if !observed.look.reserved.is_empty() {
             // Only a look that was cut off leaves names behind: looks at one pool never overlap.
-            (free, resolved) = self.resolve(&observed.look.reserved).await;
+            (free, resolved) = self.writes.resolve::<PoolPod>(&observed.look.reserved).await;
             let Some(again) = self.observe(key) else { return Ok(Again::After(Duration::ZERO)) };
             observed = again;
         }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
-use sandgate_objects::openkruise::resources::SandboxSet;
+use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet};
 use sandgate_objects::openkruise::{API_VERSION, SANDBOX_SET};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ impl Reconciler for SandboxSetReconciler {
         let (mut free, mut resolved) = (Vec::new(), Ok(()));
         if !observed.members.reserved.is_empty() {
             // Only a look that was cut off leaves names behind: looks at one set never overlap.
-            (free, resolved) = self.resolve(&observed.members.reserved).await;
+            (free, resolved) = self.writes.resolve::<Sandbox>(&observed.members.reserved).await;
             let Some(again) = self.observe(key) else { return Ok(Again::Forget) };
             observed = again;
         }

@@ -12,6 +12,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use kube::Client;
 pub(crate) use sandgate_cache::WriteError;
 use sandgate_cache::request::{self, path, path_of};
@@ -21,11 +22,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::metrics::WriteMetrics;
-use crate::view::{Kept, Seen, View};
+use crate::view::{Kept, Reserved, Seen, View};
 use crate::{Category, Failed, Key, Leadership};
 
 /// Whose fields they are, for the API server.
 const MANAGER: &str = "sandgate-operator";
+
+/// How many names are looked for at a time.
+const RESOLVED_AT_A_TIME: usize = 16;
 
 /// Volume claims, which the view does not have.
 const CLAIM: &str = "PersistentVolumeClaim";
@@ -165,6 +169,32 @@ impl Writes {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Finds out what became of the children that were asked for and not seen. Returns the names that are
+    /// free, which are used again: should the first request still be done, there is one child and not two.
+    /// A name of which nothing could be found out stays registered, and counts as a child in creation.
+    pub(crate) async fn resolve<T: Kept>(&self, reserved: &[Reserved]) -> (Vec<Key>, Result<(), WriteError>) {
+        let mut free = Vec::new();
+        for some in reserved.chunks(RESOLVED_AT_A_TIME) {
+            let reads = some.iter().map(|Reserved { key, .. }| self.read::<T>(key));
+            let mut failure = None;
+            for (Reserved { key, .. }, read) in some.iter().zip(join_all(reads).await) {
+                match read {
+                    Ok(found) => {
+                        if found.is_none() {
+                            free.push(key.clone());
+                        }
+                        self.view.release(key);
+                    }
+                    Err(error) => drop(failure.get_or_insert(error)),
+                }
+            }
+            if let Some(error) = failure {
+                return (free, Err(error));
+            }
+        }
+        (free, Ok(()))
     }
 
     /// Reads an object that the view does not have, of the core group: its kind and the plural name of that.

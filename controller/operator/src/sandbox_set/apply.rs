@@ -12,7 +12,7 @@ use super::observe::{Contents, ContentsOf, Observed};
 use super::plan::{CREATE_FAILED, Plan, Trouble};
 use super::{SandboxSetReconciler, child};
 use crate::child_name::child_key;
-use crate::view::{Child, Reserved};
+use crate::view::Child;
 use crate::writes::{Only, WriteError};
 use crate::{Key, conditions};
 
@@ -23,32 +23,6 @@ const FIRST_BATCH: usize = 16;
 const DRAWS: usize = 16;
 
 impl SandboxSetReconciler {
-    /// Finds out what became of the sandboxes that were asked for and not seen. Returns the names that are
-    /// free, which are used again: should the first request still be done, there is one sandbox and not two.
-    /// A name of which nothing could be found out stays registered, and counts as a child in creation.
-    pub(super) async fn resolve(&self, reserved: &[Reserved]) -> (Vec<Key>, Result<(), WriteError>) {
-        let mut free = Vec::new();
-        for batch in reserved.chunks(FIRST_BATCH) {
-            let reads = batch.iter().map(|Reserved { key, .. }| self.writes.read::<Sandbox>(key));
-            let mut failure = None;
-            for (Reserved { key, .. }, read) in batch.iter().zip(join_all(reads).await) {
-                match read {
-                    Ok(found) => {
-                        if found.is_none() {
-                            free.push(key.clone());
-                        }
-                        self.view.release(key);
-                    }
-                    Err(error) => drop(failure.get_or_insert(error)),
-                }
-            }
-            if let Some(error) = failure {
-                return (free, Err(error));
-            }
-        }
-        (free, Ok(()))
-    }
-
     /// Does everything that can be done, and returns the first failure.
     pub(super) async fn apply(
         &self,

@@ -16,7 +16,7 @@ use crate::child_name::child_key;
 use crate::events::EventKind;
 use crate::failures::Failures;
 use crate::reference::reference;
-use crate::view::{PoolPod, Reserved, Seen};
+use crate::view::{PoolPod, Seen};
 use crate::writes::{Only, WriteError};
 use crate::{Key, conditions};
 
@@ -30,34 +30,6 @@ const DRAWS: usize = 16;
 const TOLD: usize = 5;
 
 impl PoolReconciler {
-    /// Finds out what became of the pods that were asked for and not seen. Returns the names that are free,
-    /// which are used again: should the first request still be done, there is one pod and not two.
-    pub(in super::super) async fn resolve(
-        &self,
-        reserved: &[Reserved],
-    ) -> (Vec<Key>, Result<(), WriteError>) {
-        let mut free = Vec::new();
-        for batch in reserved.chunks(FIRST_BATCH) {
-            let reads = batch.iter().map(|Reserved { key, .. }| self.writes.read::<PoolPod>(key));
-            let mut failure = None;
-            for (Reserved { key, .. }, read) in batch.iter().zip(join_all(reads).await) {
-                match read {
-                    Ok(found) => {
-                        if found.is_none() {
-                            free.push(key.clone());
-                        }
-                        self.view.release(key);
-                    }
-                    Err(error) => drop(failure.get_or_insert(error)),
-                }
-            }
-            if let Some(error) = failure {
-                return (free, Err(error));
-            }
-        }
-        (free, Ok(()))
-    }
-
     /// Makes pods.
     pub(super) async fn create(
         &self,
