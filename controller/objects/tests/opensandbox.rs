@@ -3,21 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, SystemTime};
+mod shared;
 
 use proptest::prelude::*;
+use sandgate_objects::SECURE_ACCESS_TOKEN;
 use sandgate_objects::opensandbox::resources::{
     BatchSandbox, Pool, RecycleType, ResourcePolicy, SandboxSnapshot, decode,
 };
 use sandgate_objects::opensandbox::{self, ENDPOINTS, names};
-use sandgate_objects::{Kind, SECURE_ACCESS_TOKEN};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_808_800)
-}
+use shared::{answers, object, some};
 
 /// Reads JSON as an object of a kind and writes it again.
 fn written<K: Default + DeserializeOwned + Serialize>(object: &Value) -> Value {
@@ -207,32 +204,6 @@ fn nothing_that_may_be_a_secret_is_printed() {
     let batch: BatchSandbox = decode(object.to_string().as_bytes()).unwrap();
     let text = format!("{batch:?}");
     assert!(text.contains("A=") && !text.contains("s3cret"), "{text}");
-}
-
-/// Every answer of an object in one text.
-fn answers(object: &impl Kind) -> String {
-    let token = object.token().map(|token| token.map(|token| (token.matches(b"s3cret"), token.kind())));
-    format!(
-        "{:?}",
-        (
-            (object.identity(), object.id(), object.state(now()), object.pool(), object.owner()),
-            (object.address(), token, object.requires_traffic_auth(), object.ends()),
-        )
-    )
-}
-
-fn some(values: &[&str]) -> BoxedStrategy<Value> {
-    prop::sample::select(values.iter().map(|text| json!(text)).collect::<Vec<_>>()).boxed()
-}
-
-/// An object with these fields, each missing now and then.
-fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
-    let (keys, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
-    let values: Vec<_> = values.into_iter().map(|value| prop::option::weighted(0.8, value)).collect();
-    let known = move |values: Vec<Option<Value>>| {
-        keys.iter().zip(values).filter_map(|(key, value)| Some(((*key).to_owned(), value?))).collect()
-    };
-    values.prop_map(move |values| Value::Object(known(values))).boxed()
 }
 
 /// A batch that an API server may have.

@@ -3,47 +3,18 @@
 
 #![forbid(unsafe_code)]
 
-use std::time::{Duration, SystemTime};
+mod shared;
 
 use proptest::prelude::*;
+use sandgate_objects::decode;
 use sandgate_objects::openkruise::{
     self, API_VERSION, ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, OWNER, RUNTIME_ACCESS_TOKEN, SANDBOX_ID,
     SANDBOX_SET, resources,
 };
-use sandgate_objects::{Kind, decode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-fn now() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1_794_808_800)
-}
-
-/// Every answer of an object in one text.
-fn answers(object: &impl Kind) -> String {
-    let token = object.token().map(|token| token.map(|token| (token.matches(b"s3cret"), token.kind())));
-    format!(
-        "{:?}",
-        (
-            (object.identity(), object.id(), object.state(now()), object.pool(), object.owner()),
-            (object.address(), token, object.requires_traffic_auth(), object.ends()),
-        )
-    )
-}
-
-fn some(values: &[&str]) -> BoxedStrategy<Value> {
-    prop::sample::select(values.iter().map(|text| json!(text)).collect::<Vec<_>>()).boxed()
-}
-
-/// An object with these fields, each missing now and then.
-fn object(fields: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
-    let (keys, values): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
-    let values: Vec<_> = values.into_iter().map(|value| prop::option::weighted(0.8, value)).collect();
-    let known = move |values: Vec<Option<Value>>| {
-        keys.iter().zip(values).filter_map(|(key, value)| Some(((*key).to_owned(), value?))).collect()
-    };
-    values.prop_map(move |values| Value::Object(known(values))).boxed()
-}
+use shared::{answers, object, some};
 
 fn list(element: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
     prop::collection::vec(element, 0..4).prop_map(Value::from).boxed()
