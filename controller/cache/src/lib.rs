@@ -1,8 +1,9 @@
 //! A typed, indexed view of the cluster in memory, with waits.
 //!
 //! [`Cache`] keeps sandboxes, their sets, templates and checkpoints, volume claims, and the Secrets and
-//! ConfigMaps of one namespace. It is what the manager reads. [`Store`], [`Key`], [`Clock`], [`request`] and
-//! the rest are shared with the operator.
+//! ConfigMaps of one namespace; scitix's environments, their pools and the pods of pools, where they are
+//! asked for. It is what the manager reads. [`Store`], [`Key`], [`Clock`], [`request`] and the rest are
+//! shared with the operator.
 //!
 //! # Who writes
 //! - The watch of each kind, through a [`Feed`]: the cache's own followers ([`Cache::start`]), somebody
@@ -106,6 +107,6 @@ pub use group::Group;
 pub use key::Key;
 pub use random::Random;
 pub use request::WriteError;
-pub use resource::{Viewed, seen};
+pub use resource::{Viewed, seen, seen_in_cluster};
 pub use selector::SelectorError;
 pub use store::{Change, Seen, Source, Store};

@@ -52,17 +52,31 @@ pub trait Viewed: Sized + Send + Sync + 'static {
 /// # Errors
 /// If namespace, name, UID or version is missing.
 pub fn seen<T>(object: T, metadata: impl Fn(&T) -> &ObjectMeta) -> Result<Seen<T>, Rejected> {
+    let namespace = text(&metadata(&object).namespace, "metadata.namespace")?.to_owned();
+    named(&namespace, object, metadata)
+}
+
+/// An object of a kind without namespaces, with what its metadata says of it. The namespace of its key is
+/// empty.
+///
+/// # Errors
+/// If name, UID or version is missing.
+pub fn seen_in_cluster<T>(object: T, metadata: impl Fn(&T) -> &ObjectMeta) -> Result<Seen<T>, Rejected> {
+    named("", object, metadata)
+}
+
+fn named<T>(namespace: &str, object: T, metadata: impl Fn(&T) -> &ObjectMeta) -> Result<Seen<T>, Rejected> {
     let metadata = metadata(&object);
-    let text = |field: &Option<String>, path: &str| {
-        let value = field.as_deref().filter(|value| !value.is_empty());
-        value.map(str::to_owned).ok_or_else(|| Rejected(format!("{path}: missing")))
-    };
-    let namespace = text(&metadata.namespace, "metadata.namespace")?;
-    let name = text(&metadata.name, "metadata.name")?;
-    let uid = text(&metadata.uid, "metadata.uid")?;
+    let key = Key::new(namespace, text(&metadata.name, "metadata.name")?);
+    let uid = text(&metadata.uid, "metadata.uid")?.into();
     let version = text(&metadata.resource_version, "metadata.resourceVersion")?;
     let version = version.parse().map_err(|error| Rejected(format!("metadata.resourceVersion: {error}")))?;
-    Ok(Seen { key: Key::new(&namespace, &name), uid: uid.into(), version, object })
+    Ok(Seen { key, uid, version, object })
+}
+
+fn text<'a>(field: &'a Option<String>, path: &str) -> Result<&'a str, Rejected> {
+    let value = field.as_deref().filter(|value| !value.is_empty());
+    value.ok_or_else(|| Rejected(format!("{path}: missing")))
 }
 
 macro_rules! custom_resources {
@@ -94,6 +108,60 @@ custom_resources! {
     BatchSandbox: "batchsandboxes";
     Pool: "pools";
     SandboxSnapshot: "sandboxsnapshots";
+}
+
+mod environments {
+    use sandgate_objects::sandbox_env::names::LABEL_POOL;
+    use sandgate_objects::sandbox_env::resources::{
+        EnvPod, SandboxEnv, SandboxPool, SandboxTemplate, decode,
+    };
+
+    use super::{Rejected, Seen, Viewed, seen, seen_in_cluster};
+
+    custom_resources! {
+        "agents.navix.sh";
+        SandboxEnv: "sandboxenvs";
+        SandboxPool: "sandboxpools";
+    }
+
+    impl Viewed for SandboxTemplate {
+        const GROUP: &'static str = "agents.navix.sh";
+        const VERSION: &'static str = "v1alpha1";
+        const KIND: &'static str = "SandboxTemplate";
+        const PLURAL: &'static str = "sandboxtemplates";
+
+        fn read(object: &[u8]) -> Result<Seen<Self>, Rejected> {
+            let object = decode(object).map_err(|error| Rejected(error.to_string()))?;
+            seen_in_cluster(object, |object: &Self| &object.metadata)
+        }
+
+        fn target(_: Option<&str>) -> sandgate_follow::Target {
+            sandgate_follow::Target {
+                group: Self::GROUP.to_owned(),
+                version: Self::VERSION.to_owned(),
+                plural: Self::PLURAL.to_owned(),
+                namespace: None,
+                selector: Self::SELECTOR.to_owned(),
+            }
+        }
+    }
+
+    impl Viewed for EnvPod {
+        const GROUP: &'static str = "";
+        const VERSION: &'static str = "v1";
+        const KIND: &'static str = "Pod";
+        const PLURAL: &'static str = "pods";
+        const SELECTOR: &'static str = LABEL_POOL;
+
+        fn is_selected(&self) -> bool {
+            self.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(LABEL_POOL))
+        }
+
+        fn read(object: &[u8]) -> Result<Seen<Self>, Rejected> {
+            let object = decode(object).map_err(|error| Rejected(error.to_string()))?;
+            seen(object, |object: &Self| &object.metadata)
+        }
+    }
 }
 
 impl Viewed for SandboxFacts {

@@ -49,6 +49,7 @@ pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
         token_kind: TokenKind::SecureAccess,
         address_is_claimed: false,
         id_is_name: false,
+        selector: "",
         read: |provider, object, now| provider.projection(&decode::<Sandbox<Text<'_>>>(object)?, now),
     })
 }

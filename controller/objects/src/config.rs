@@ -24,7 +24,7 @@ use crate::provider::Provider;
         "name": false, "resource": false, "id": false, "ip": false, "token": false, "owner": false,
         "traffic-auth": false, "dead-at": false, "states": false, "default-state": false
     },
-    "if": { "properties": { "kind": { "enum": ["openkruise", "agent-sandbox"] } } },
+    "if": { "properties": { "kind": { "enum": ["openkruise", "agent-sandbox", "sandbox-env"] } } },
     "then": { "properties": { "any-address": { "const": false } } } },
 ))]
 pub struct ProviderConfig {
@@ -34,7 +34,8 @@ pub struct ProviderConfig {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Vec<String>")]
     pub namespaces: Option<Vec<String>>,
-    /// A label selector, as kubectl takes it.
+    /// A label selector, as kubectl takes it. It narrows the selector that the provider has of its own:
+    /// sandbox-env watches only claimed pods.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "String")]
     pub label_selector: Option<String>,

@@ -110,6 +110,7 @@ impl Provider for Generic {
         }
         let answers = Answers {
             id: Id::claimed_or_own(&identity, claimed)?,
+            identity_uid: identity.uid.to_owned(),
             identity,
             owner: first(&self.owner, &object, |place, text| owner(place, text).map(Some))?
                 .unwrap_or_default(),

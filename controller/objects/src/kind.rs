@@ -24,6 +24,11 @@ pub trait Kind {
     /// The first field of the metadata that is missing or wrong.
     fn identity(&self) -> Result<Identity<'_>, Unreadable>;
 
+    /// The UID of the identity that the table keeps: the object's own, unless objects of the kind are reused.
+    fn identity_uid(&self, identity: &Identity<'_>) -> String {
+        identity.uid.to_owned()
+    }
+
     /// The lookup ID of the object with this identity.
     ///
     /// # Errors
@@ -135,6 +140,7 @@ impl Id {
 /// The answers of an object, for [`project`].
 pub(crate) struct Answers<'a> {
     pub(crate) identity: Identity<'a>,
+    pub(crate) identity_uid: String,
     pub(crate) id: Id,
     pub(crate) owner: &'a str,
     pub(crate) state: State,
@@ -149,6 +155,7 @@ impl<'a> Answers<'a> {
         let (identity, address, ends) = (object.identity()?, object.address()?, object.ends()?);
         Ok(Self {
             id: object.id_of(&identity)?,
+            identity_uid: object.identity_uid(&identity),
             owner: object.owner()?,
             state: state(object, &identity, ends, address, now),
             address,
@@ -162,13 +169,14 @@ impl<'a> Answers<'a> {
 
 /// What the table gets.
 pub(crate) fn project(provider: &dyn Provider, answers: Answers<'_>, now: SystemTime) -> Projection {
-    let Answers { identity, id, owner, state, address, token, requires_traffic_auth, ends } = answers;
+    let Answers { identity, identity_uid, id, owner, state, address, token, requires_traffic_auth, ends } =
+        answers;
     Projection {
         observation: Observation {
             key: identity.key,
             id: id.text,
             own_id: id.is_own,
-            uid: identity.uid.to_owned(),
+            uid: identity_uid,
             owner: owner.to_owned(),
             state,
             version: identity.version,
@@ -192,6 +200,7 @@ pub(crate) struct BuiltIn {
     pub(crate) token_kind: TokenKind,
     pub(crate) address_is_claimed: bool,
     pub(crate) id_is_name: bool,
+    pub(crate) selector: &'static str,
     pub(crate) read: fn(&BuiltIn, &[u8], SystemTime) -> Result<Projection, Unreadable>,
 }
 
@@ -209,6 +218,10 @@ impl Provider for BuiltIn {
 
     fn resource(&self) -> &Resource {
         &self.resource
+    }
+
+    fn selector(&self) -> &str {
+        self.selector
     }
 
     fn clash(&self) -> Clash {

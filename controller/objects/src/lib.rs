@@ -1,7 +1,7 @@
 //! What a custom resource means.
 //!
 //! A [`Provider`] reads one kind of custom resource. It gets an object's JSON and the time, and returns what
-//! a route needs. Three kinds are built in; a config describes any other ([`ProviderConfig`] with the kind
+//! a route needs. Four kinds are built in; a config describes any other ([`ProviderConfig`] with the kind
 //! `generic`).
 //!
 //! The crate does no I/O and has no clock, so equal objects make equal routes in every process.
@@ -14,6 +14,7 @@ pub mod agent_sandbox;
 mod condition;
 mod config;
 mod decode;
+pub mod duration;
 mod fields;
 mod generic;
 #[cfg(feature = "keys")]
@@ -24,6 +25,7 @@ pub mod openkruise;
 pub mod opensandbox;
 mod provider;
 pub mod quantity;
+pub mod sandbox_env;
 mod text;
 #[cfg(feature = "resources")]
 mod whole;
@@ -43,10 +45,11 @@ pub use text::Text;
 /// A provider's name and its constructor.
 type Registered = (&'static str, fn(Clash) -> Box<dyn Provider>);
 
-const BUILT_IN: [Registered; 3] = [
+const BUILT_IN: [Registered; 4] = [
     (openkruise::NAME, openkruise::provider),
     (agent_sandbox::NAME, agent_sandbox::provider),
     (opensandbox::NAME, opensandbox::provider),
+    (sandbox_env::NAME, sandbox_env::provider),
 ];
 
 /// The built-in provider of this name with its default config.

@@ -53,6 +53,7 @@ pub(crate) fn provider(clash: Clash) -> Box<dyn Provider> {
         token_kind: TokenKind::SecureAccess,
         address_is_claimed: true,
         id_is_name: true,
+        selector: "",
         read: |provider, object, now| provider.projection(&decode::<BatchSandbox<Text<'_>>>(object)?, now),
     })
 }

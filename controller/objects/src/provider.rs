@@ -35,6 +35,12 @@ pub trait Provider: Send + Sync {
     /// The resource to watch.
     fn resource(&self) -> &Resource;
 
+    /// A label selector that every object with a route matches, as `kubectl -l` takes it; empty is every
+    /// object. The watch asks for no others.
+    fn selector(&self) -> &str {
+        ""
+    }
+
     /// What happens to an ID that two objects of this provider claim. A pushed route counts as an object of
     /// the provider that it names.
     fn clash(&self) -> Clash {

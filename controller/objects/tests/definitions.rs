@@ -5,14 +5,17 @@
 use std::path::{Path, PathBuf};
 
 use sandgate_objects::openkruise::resources::Definition;
-use sandgate_objects::{openkruise, opensandbox};
+use sandgate_objects::{openkruise, opensandbox, sandbox_env};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../envoy/deploy/crds")
 }
 
 fn definitions() -> impl Iterator<Item = Definition> {
-    openkruise::resources::definitions().into_iter().chain(opensandbox::resources::definitions())
+    openkruise::resources::definitions()
+        .into_iter()
+        .chain(opensandbox::resources::definitions())
+        .chain(sandbox_env::resources::definitions())
 }
 
 fn file_name(definition: &Definition) -> String {
@@ -35,7 +38,8 @@ fn the_published_definitions_are_the_generated_ones() {
     }
 }
 
-/// Bounds are floats in the type; `0` is what people write.
+/// Bounds are floats in the type; `0` and `1` are what people write.
 fn yaml(definition: &Definition) -> String {
-    serde_saphyr::to_string(definition).unwrap().replace("minimum: 0.0\n", "minimum: 0\n")
+    let yaml = serde_saphyr::to_string(definition).unwrap();
+    yaml.replace("minimum: 0.0\n", "minimum: 0\n").replace("minimum: 1.0\n", "minimum: 1\n")
 }

@@ -6,8 +6,10 @@ use std::fmt::Debug;
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
+use sandgate_objects::sandbox_env::names;
 use sandgate_objects::{
     FINISHED, Kind, READY, SECURE_ACCESS_TOKEN, Text, agent_sandbox, decode, openkruise, opensandbox,
+    sandbox_env,
 };
 use sandgate_routes::MAX_TOKEN;
 use serde::Serialize;
@@ -30,6 +32,7 @@ fn answers(object: &impl Kind) -> String {
         "{:?}",
         (
             (object.identity(), object.id(), object.state(now()), object.pool(), object.owner()),
+            object.identity().map(|identity| object.identity_uid(&identity)),
             (object.address(), token, object.requires_traffic_auth(), object.ends()),
         )
     )
@@ -62,7 +65,8 @@ where
 fn compare_all(json: &[u8]) -> Result<(), TestCaseError> {
     compare::<openkruise::Sandbox<Text<'_>>, openkruise::Sandbox>(json)?;
     compare::<agent_sandbox::Sandbox<Text<'_>>, agent_sandbox::Sandbox>(json)?;
-    compare::<opensandbox::BatchSandbox<Text<'_>>, opensandbox::BatchSandbox>(json)
+    compare::<opensandbox::BatchSandbox<Text<'_>>, opensandbox::BatchSandbox>(json)?;
+    compare::<sandbox_env::Pod<Text<'_>>, sandbox_env::Pod>(json)
 }
 
 /// One of these values; now and then a null, a value of another type, a text with escapes or a very long one.
@@ -110,6 +114,9 @@ fn metadata() -> BoxedStrategy<Value> {
     let labels = object(vec![
         (openkruise::SANDBOX_ID, field(&["id-1", "team-a--demo", "a b"]).boxed()),
         (agent_sandbox::WARM_POOL_SANDBOX, field(&["5f3a"]).boxed()),
+        (names::SANDBOX_ID, field(&["id-1", "a b"]).boxed()),
+        (names::LABEL_PHASE, field(&["idle", "starting", "running", "stopping", "other"]).boxed()),
+        (names::LABEL_POOL, field(&["pool"]).boxed()),
     ]);
     let long = "t".repeat(MAX_TOKEN + 1);
     let annotations = object(vec![
@@ -118,6 +125,10 @@ fn metadata() -> BoxedStrategy<Value> {
         (openkruise::OWNER, field(&["alice", "a\u{7}"]).boxed()),
         (openkruise::ENABLE_JWT_AUTH, field(&["true", "false"]).boxed()),
         (SECURE_ACCESS_TOKEN, field(&TOKENS).boxed()),
+        (names::SANDBOX_ID, field(&["id-1", "id-2"]).boxed()),
+        (names::ANNOTATION_ARMED, field(&["id-1", "id-2"]).boxed()),
+        (names::ANNOTATION_ACCESS_TOKEN, field(&TOKENS).boxed()),
+        (names::ANNOTATION_OWNER, field(&["alice", "a\u{7}"]).boxed()),
         (
             opensandbox::ENDPOINTS,
             field(&["[\"\", \"10.0.0.1\"]", "[null]", "[1]", "no", "[\"\\u0031::1\"]"]).boxed(),
@@ -155,6 +166,7 @@ fn any_object() -> impl Strategy<Value = Value> {
         ("phase", field(&phases).boxed()),
         ("ready", prop_oneof![8 => (-1_i64..3).prop_map(Value::from), 1 => field(&["1"])].boxed()),
         ("podIPs", list(field(&addresses).boxed())),
+        ("podIP", field(&addresses).boxed()),
         ("podInfo", object(vec![("podIP", field(&addresses).boxed())])),
         ("conditions", list(condition)),
     ]);
@@ -232,6 +244,15 @@ fn the_constants_are_the_keys() {
     agent.metadata.annotations.secure_access_token = text();
     let mut batch = opensandbox::BatchSandbox::default();
     batch.metadata.annotations = opensandbox::Annotations { endpoints: text(), secure_access_token: text() };
+    let mut pod = sandbox_env::Pod::default();
+    pod.metadata.labels =
+        sandbox_env::Labels { sandbox_id: text(), sandbox_pool: text(), sandbox_phase: text() };
+    pod.metadata.annotations = sandbox_env::Annotations {
+        sandbox_id: text(),
+        sandbox_armed: text(),
+        access_token: text(),
+        owner: text(),
+    };
     let keys = |object: Value, of: &str| -> Vec<String> {
         object["metadata"][of].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
     };
@@ -250,4 +271,9 @@ fn the_constants_are_the_keys() {
     let expected = sorted(&[opensandbox::ENDPOINTS, SECURE_ACCESS_TOKEN]);
     assert_eq!(keys(json!(batch), "annotations"), expected);
     assert_eq!(json!(batch)["metadata"].get("labels"), None);
+    use names::{ANNOTATION_ACCESS_TOKEN, ANNOTATION_ARMED, ANNOTATION_OWNER, LABEL_PHASE, LABEL_POOL};
+    let expected = sorted(&[names::SANDBOX_ID, LABEL_PHASE, LABEL_POOL]);
+    assert_eq!(keys(json!(pod), "labels"), expected);
+    let expected = sorted(&[names::SANDBOX_ID, ANNOTATION_ARMED, ANNOTATION_ACCESS_TOKEN, ANNOTATION_OWNER]);
+    assert_eq!(keys(json!(pod), "annotations"), expected);
 }

@@ -31,7 +31,8 @@ fn providers() -> Vec<Box<dyn Provider>> {
         ],
         "default-state": "creating",
     });
-    let built_in = ["openkruise", "agent-sandbox", "opensandbox"].map(|kind| json!({ "kind": kind }));
+    let built_in =
+        ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"].map(|kind| json!({ "kind": kind }));
     let build = |config| serde_json::from_value::<ProviderConfig>(config).unwrap().build().unwrap();
     built_in.into_iter().chain([generic]).map(build).collect()
 }
@@ -42,12 +43,18 @@ fn object() -> Value {
         "metadata": {
             "name": "demo", "namespace": "team-a", "uid": "8c1f03a2-0b4d-4e5f-9a6b-7c8d9e0f1a2b",
             "resourceVersion": "41", "deletionTimestamp": null,
-            "labels": { "agents.kruise.io/sandbox-id": "id-1", "agents.x-k8s.io/warm-pool-sandbox": "5f3a" },
+            "labels": {
+                "agents.kruise.io/sandbox-id": "id-1", "agents.x-k8s.io/warm-pool-sandbox": "5f3a",
+                "agentbox.navix.sh/sandbox-id": "id-1", "agentbox.navix.sh/sandbox-phase": "running",
+                "agentbox.navix.sh/sandbox-pool": "pool",
+            },
             "annotations": {
                 "agents.kruise.io/runtime-access-token": TOKEN, "e2b.agents.kruise.io/envd-access-token": TOKEN,
                 "opensandbox.io/secure-access-token": TOKEN, "agents.kruise.io/owner": "alice",
                 "security.agents.kruise.io/enable-jwt-auth": "true",
                 "sandbox.opensandbox.io/endpoints": "[\"\", \"10.0.0.1\"]",
+                "agentbox.navix.sh/sandbox-id": "id-1", "agentbox.navix.sh/sandbox-armed": "id-1",
+                "sandgate.dev/access-token": TOKEN, "sandgate.dev/owner": "alice",
             },
             "ownerReferences": [{ "apiVersion": "agents.kruise.io/v1alpha1", "kind": "SandboxSet", "controller": true }],
         },
@@ -57,6 +64,7 @@ fn object() -> Value {
         },
         "status": {
             "phase": "Running", "ready": 1, "podInfo": { "podIP": "10.0.0.1" }, "podIPs": ["10.0.0.1"],
+            "podIP": "10.0.0.1",
             "conditions": [{ "type": "Ready", "status": "True", "reason": "a" }, { "type": "Finished", "status": "False" }],
         },
     })

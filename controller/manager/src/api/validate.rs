@@ -1,6 +1,5 @@
 //! Checks what is asked for, field by field, before anything is done.
 
-mod duration;
 mod extensions;
 mod names;
 mod network;
@@ -17,8 +16,8 @@ use super::extract::{header, is_template};
 use super::failure::Failure;
 use super::model::{NewSandboxBody, SnapshotBody, Whole};
 use crate::{FOREVER, NewSandbox, NewSnapshot};
-use duration::go_duration;
 pub(super) use network::{network, network_update};
+use sandgate_objects::duration::go_duration;
 
 /// The timeout of a sandbox whose maker names none, as E2B has it.
 const TIMEOUT: Duration = Duration::from_secs(300);

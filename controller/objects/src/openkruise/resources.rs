@@ -20,7 +20,7 @@ mod json;
 mod kind;
 mod sandbox;
 mod sandbox_template;
-mod schema;
+pub(crate) mod schema;
 mod set;
 mod texts;
 

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
+use sandgate_objects::duration::go_duration;
 
 /// Pools, batches and snapshots.
 #[derive(Clone, Debug, Args)]
@@ -84,7 +85,7 @@ pub struct OpenSandboxArgs {
         env = "SANDGATE_OPERATOR_COMMIT_JOB_TIMEOUT",
         value_name = "DURATION",
         default_value = "10m",
-        value_parser = go_duration
+        value_parser = some_time
     )]
     pub commit_job_timeout: Duration,
     /// Where snapshots are pushed to; without one, none can be made
@@ -280,25 +281,8 @@ pub(super) fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A duration as Go writes it: `90s`, `10m`, `1h30m`, `1.5h`.
-fn go_duration(text: &str) -> Result<Duration, String> {
+/// A duration as Go writes it, longer than nothing: `90s`, `10m`, `1h30m`, `1.5h`.
+fn some_time(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text}: expected a duration such as 90s, 10m or 1h30m");
-    let mut seconds = 0.0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).ok_or_else(wrong)?;
-        let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-        let unit = rest[digits..].find(|c: char| c.is_ascii_digit()).map_or(rest.len(), |at| digits + at);
-        seconds += number
-            * match &rest[digits..unit] {
-                "ms" => 0.001,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
-                _ => return Err(wrong()),
-            };
-        rest = &rest[unit..];
-    }
-    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-    if duration.is_zero() { Err(wrong()) } else { Ok(duration) }
+    go_duration(text).filter(|duration| !duration.is_zero()).ok_or_else(wrong)
 }

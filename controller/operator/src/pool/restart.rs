@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use sandgate_objects::duration::go_duration;
 use serde::{Deserialize, Serialize};
 
 use super::exec;
@@ -84,7 +85,7 @@ impl Restart {
         Self {
             blacklist: blacklist.unwrap_or(default.blacklist),
             retry_interval: retry_interval
-                .and_then(|text| duration(&text))
+                .and_then(|text| go_duration(text.trim()))
                 .unwrap_or(default.retry_interval)
                 .max(LEAST_INTERVAL),
             max_retries: max_retries
@@ -172,33 +173,6 @@ impl Recycler for Restart {
     fn command(&self) -> &[String] {
         &self.command
     }
-}
-
-/// A duration as Go writes it: `1m30s`, `500ms`.
-fn duration(text: &str) -> Option<Duration> {
-    let mut rest = text.trim();
-    let mut total = Duration::ZERO;
-    if rest.is_empty() {
-        return None;
-    }
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-        let number: f64 = rest[..digits].parse().ok()?;
-        let unit = &rest[digits..];
-        let end = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
-        let seconds = match &unit[..end] {
-            "ns" => 1e-9,
-            "us" | "µs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return None,
-        };
-        total = total.checked_add(Duration::try_from_secs_f64(number * seconds).ok()?)?;
-        rest = &unit[end..];
-    }
-    Some(total)
 }
 
 #[cfg(test)]

@@ -1,18 +1,4 @@
 use super::names::{is_qualified, is_reserved};
-use super::*;
-
-#[test]
-fn durations_are_as_go_writes_them() {
-    for (text, seconds) in [("30m", 1800.0), ("1h30m", 5400.0), ("1.5h", 5400.0), ("200ms", 0.2), ("0s", 0.0)]
-    {
-        assert_eq!(go_duration(text).map(|duration| duration.as_secs_f64()), Some(seconds), "{text}");
-    }
-    for text in
-        ["", "5", "h", "-1h", "1d", "1h ", " 1h", "1h-5m", "é", "1e9h", "1..2h", "99999999999999999999h"]
-    {
-        assert_eq!(go_duration(text), None, "{text}");
-    }
-}
 
 #[test]
 fn keys_are_kubernetes_names() {

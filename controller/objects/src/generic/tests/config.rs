@@ -13,6 +13,7 @@ fn good() -> Vec<Value> {
         json!({ "kind": "openkruise" }),
         json!({ "kind": "agent-sandbox", "namespaces": ["a"], "label-selector": "x=y" }),
         json!({ "kind": "opensandbox", "namespaces": [] }),
+        json!({ "kind": "sandbox-env", "clash": "refuse", "any-address": false }),
         smallest(),
         with("/id", json!("metadata.name")),
         with("/id", json!(["metadata.labels[\"x/y\"]", "metadata.name"])),
@@ -57,7 +58,7 @@ fn bad() -> Vec<(Value, &'static str, &'static str)> {
         (
             json!({ "kind": "Openkruise" }),
             "kind",
-            "expected one of openkruise, agent-sandbox, opensandbox, generic",
+            "expected one of openkruise, agent-sandbox, opensandbox, sandbox-env, generic",
         ),
         (json!({ "kind": "openkruise", "name": "x" }), "name", "only for the kind generic"),
         (json!({ "kind": "openkruise", "ip": "a.b" }), "ip", "only for the kind generic"),
@@ -181,6 +182,7 @@ fn the_built_in_have_their_names_and_resources() {
         ("openkruise", "sandboxes.v1alpha1.agents.kruise.io Sandbox"),
         ("agent-sandbox", "sandboxes.v1beta1.agents.x-k8s.io Sandbox"),
         ("opensandbox", "batchsandboxes.v1alpha1.sandbox.opensandbox.io BatchSandbox"),
+        ("sandbox-env", "pods.v1. Pod"),
     ] {
         let provider = build(&json!({ "kind": kind })).unwrap();
         let found = provider.resource();

@@ -49,12 +49,12 @@ pub(super) fn known_template_kind() -> Value {
 }
 
 /// A date-time.
-pub(super) fn time(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
 /// An object of which every field is kept.
-pub(super) fn object(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn objects(generator: &mut SchemaGenerator) -> Schema {
 
 /// A pod template. The API server checks the pod that is made of it; what is checked here is that there can
 /// be one.
-pub(super) fn template(generator: &mut SchemaGenerator) -> Schema {
+pub(crate) fn template(generator: &mut SchemaGenerator) -> Schema {
     let any = object(generator);
     json_schema!({
         "type": "object",
@@ -178,7 +178,7 @@ pub(super) fn share(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// The conditions of a status, one of each type.
-pub(super) fn conditions(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "items": {

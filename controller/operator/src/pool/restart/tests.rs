@@ -214,24 +214,6 @@ fn the_configuration_has_defaults_for_what_is_missing_or_wrong() {
 }
 
 #[test]
-fn durations_are_read_as_go_writes_them() {
-    for (text, expected) in [
-        ("30s", Some(30_000)),
-        ("500ms", Some(500)),
-        ("1h2m3.5s", Some(3_723_500)),
-        ("0s", Some(0)),
-        ("", None),
-        ("30", None),
-        ("s", None),
-        ("-5s", None),
-        ("5 s", None),
-        ("5d", None),
-    ] {
-        assert_eq!(duration(text).map(|it| it.as_millis()), expected, "{text:?}");
-    }
-}
-
-#[test]
 fn a_record_is_read_from_the_pod_and_containers_have_their_ids() {
     let pod = json!({
         "metadata": {
