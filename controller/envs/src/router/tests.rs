@@ -1,0 +1,6 @@
+mod federation;
+mod feeding;
+mod properties;
+mod ranking;
+mod speed;
+mod world;

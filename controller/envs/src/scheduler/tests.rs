@@ -1,0 +1,6 @@
+mod demand;
+mod ends;
+mod order;
+mod stress;
+mod unanswered;
+mod world;
