@@ -27,7 +27,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
 use parking_lot::Mutex;
 use sandgate_watch::{Gateway, Settings};
 
-use crate::admin;
+use crate::{admin, cluster};
 use metrics::Metrics;
 use reporter::Reporter;
 
@@ -61,7 +61,7 @@ fn install(settings: &Settings) -> Result<&'static Gateway, ConfiguredTwice> {
     let mut made = false;
     let gateway = GATEWAY.get_or_init(|| {
         made = true;
-        Gateway::new(settings)
+        Gateway::with_activity(settings, cluster::activity())
     });
     if made { Ok(gateway) } else { Err(ConfiguredTwice) }
 }
@@ -146,6 +146,7 @@ impl BootstrapExtensionConfig for Config {
         timer: &dyn EnvoyBootstrapExtensionTimer,
     ) {
         self.arm(timer);
+        cluster::tick();
         self.gateway.supervise();
         self.update(envoy);
     }

@@ -61,6 +61,7 @@
 //! subscribes before the old one ends and begins with that comparison, so it finds what the old one had not
 //! finished.
 
+mod activity;
 mod bell;
 mod host;
 mod hosts;
@@ -91,6 +92,7 @@ use main_thread::MainThread;
 use process::Process;
 use worker::{Balancer, Idle};
 
+pub(crate) use activity::{note_uncounted, source as activity, tick};
 pub(crate) use host::{Endpoint, Host};
 pub(crate) use hosts::{Opener, Socket, Want};
 pub(crate) use process::{in_use, status};
@@ -142,7 +144,8 @@ impl ClusterConfig for Config {
         let (config, reader) = (self.config.clone(), self.gateway.reader().clone());
         let (shared, wants) = Shared::new(name.as_slice(), config, reader, process);
         // Subscribed before the table is first read, so nothing is missed.
-        let mut changes = self.gateway.subscribe(FEED, main_thread::change_filter(process));
+        let mut changes =
+            self.gateway.subscribe(FEED, main_thread::change_filter(process, self.gateway.reader()));
         let weak = Arc::downgrade(&shared);
         changes.set_waker(move || {
             if let Some(shared) = weak.upgrade() {

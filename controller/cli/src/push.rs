@@ -123,6 +123,7 @@ fn message(args: &Push) -> Result<RouteMessage, Failure> {
         return Err(Failure::usage("--uid: expected the object's UID, unless --state is dead"));
     }
     Ok(RouteMessage {
+        provider: String::new(),
         ip: args.ip.map(|ip| ip.to_string()).unwrap_or_default(),
         id: args.id.clone().unwrap_or_else(|| format!("{}--{name}", args.namespace)),
         namespace: args.namespace.clone(),

@@ -20,10 +20,11 @@ pub struct Target {
     pub selector: String,
 }
 
-/// The resource, as `plural.group/version`.
+/// The resource, as `plural.group/version`; `plural/version` in the core group.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}/{}", self.plural, self.group, self.version)
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{}{dot}{}/{}", self.plural, self.group, self.version)
     }
 }
 
@@ -97,6 +98,12 @@ mod tests {
     fn the_path_has_group_and_namespace_where_there_are_any() {
         assert_eq!(target("g.io", None, "").page(7, None), "/apis/g.io/v1/things?limit=7");
         assert_eq!(target("", Some("a"), "").page(7, None), "/api/v1/namespaces/a/things?limit=7");
+    }
+
+    #[test]
+    fn a_resource_of_the_core_group_is_shown_without_a_group() {
+        assert_eq!(target("g.io", None, "").to_string(), "things.g.io/v1");
+        assert_eq!(target("", None, "").to_string(), "things/v1");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! gateway. The feature `receive` has the gateway's side ([`Receiver`]), the feature `send` the manager's
 //! ([`Pusher`]). What sends links no server.
 //!
+//! An operator asks the same port which sandboxes were used, and when: `GET /activity` ([`ActivityClient`]).
+//!
 //! # Message
 //! One [`RouteMessage`] in JSON, or a batch: one message a line, posted to `/refresh/batch`. Unknown keys are
 //! ignored. The object (`namespace`, `name`) and its `resourceVersion` order the message with whatever the
@@ -55,13 +57,13 @@ pub use hmac::{HmacKey, RandomError};
 pub use message::{MessageError, RouteMessage};
 #[cfg(feature = "receive")]
 pub use receive::{
-    HmacSettings, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshStatus,
-    RefreshStatusReader, TlsFiles, TokenReviewSettings,
+    Active, Activity, HmacSettings, Observed, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings,
+    RefreshStatus, RefreshStatusReader, TlsFiles, TokenReviewSettings, Uncounted,
 };
 #[cfg(feature = "send")]
 pub use send::{
-    Credentials, Delivery, PeerAddress, PeerAddressError, PeerMetrics, Peers, PeersError, PushError,
-    PushSettings, Pusher, Ticket,
+    ActiveSandbox, ActivityClient, ActivitySettings, AskError, Credentials, Delivery, DiscoveryError, Known,
+    PeerAddress, PeerAddressError, PeerMetrics, Peers, PeersError, PushError, PushSettings, Pusher, Ticket,
 };
 #[cfg(any(feature = "receive", feature = "send"))]
 pub use tls::ServerTls;

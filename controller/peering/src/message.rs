@@ -10,6 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteMessage {
+    /// Whose object it is, as providers are named; nothing is that of the receiver. A receiver of another
+    /// provider ignores the message.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "String::is_empty")]
+    pub provider: String,
     /// The pod's address, or nothing.
     #[serde(default, deserialize_with = "text")]
     pub ip: String,

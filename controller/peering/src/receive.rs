@@ -8,10 +8,12 @@
 //! 1. [`connections`]: is there room for the connection?
 //! 2. [`server`]: TLS, HTTP/1.1, the time that each part may take ([`timeouts`]), one length only
 //!    ([`framing`]).
-//! 3. [`router`]: which of the four paths is it?
+//! 3. [`router`]: which of the five paths is it?
 //! 4. [`router`]: is the sender authenticated ([`auth`]), and does the body fit?
-//! 5. [`apply`]: what does each message ask of the table, and what is its answer?
+//! 5. [`apply`]: what does each message ask of the table, and what is its answer? Or [`activity`]: which
+//!    sandboxes were used, and when?
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
+mod activity;
 mod apply;
 mod auth;
 mod connections;
@@ -38,9 +41,11 @@ mod tls;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use activity::{Active, Activity, Observed, Uncounted};
 pub use settings::{HmacSettings, Pushed, RawRefresh, RefreshSettings, TlsFiles, TokenReviewSettings};
 pub use status::{RefreshDrain, RefreshStatus, RefreshStatusReader};
 
+use activity::Asked;
 use auth::Auth;
 use router::App;
 use server::{Certificates, Server, listen};
@@ -74,6 +79,8 @@ pub struct Receiver {
     settings: RefreshSettings,
     policy: AddressPolicy,
     writer: RouteWriter,
+    /// What is asked about activity, where requests are counted.
+    asked: Option<Arc<Asked>>,
     timeouts: Timeouts,
     /// Signatures up to this second are refused. Without it: up to the second in which the receiver starts.
     since: Option<u64>,
@@ -84,7 +91,13 @@ impl Receiver {
     /// Makes a receiver. It opens and reads nothing before [`run`](Self::run).
     pub fn new(settings: RefreshSettings, policy: AddressPolicy, writer: RouteWriter) -> Self {
         let status = Arc::new(StatusWriter::new(settings.methods()));
-        Self { settings, policy, writer, timeouts: Timeouts::default(), since: None, status }
+        Self { settings, policy, writer, asked: None, timeouts: Timeouts::default(), since: None, status }
+    }
+
+    /// Answers `GET /activity` about the sandboxes of these providers. Without this it is answered 501.
+    #[must_use]
+    pub fn reporting(self, activity: Arc<dyn Activity>, providers: BTreeSet<String>) -> Self {
+        Self { asked: Some(Arc::new(Asked::new(activity, providers))), ..self }
     }
 
     /// A view of the status for other threads.
@@ -177,6 +190,7 @@ impl Receiver {
             pushed: self.settings.pushed.clone(),
             policy: self.policy.clone(),
             timeouts: self.timeouts,
+            asked: self.asked.clone(),
             status: Arc::clone(&self.status),
             changed: Default::default(),
             permits: Default::default(),

@@ -1,4 +1,5 @@
-//! The sender: the manager's side of the protocol that the crate's docs describe.
+//! The sender: the manager's side of the protocol that the crate's docs describe. An operator's side is
+//! beside it: [`ActivityClient`] asks the gateways which sandboxes were used.
 //!
 //! [`Pusher::push`] queues a message for every peer and returns at once. Each peer has its own queue and
 //! worker, so no peer waits for another. The [`Ticket`] gives the outcome at each peer, by the caller's
@@ -39,6 +40,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout_at};
 
+mod activity;
 mod address;
 mod budget;
 mod client;
@@ -58,9 +60,10 @@ mod tests;
 #[cfg(all(test, feature = "receive"))]
 pub(crate) use credentials::client_config;
 
+pub use activity::{ActiveSandbox, ActivityClient, ActivitySettings, AskError, Known};
 pub use address::{PeerAddress, PeerAddressError};
 pub use credentials::Credentials;
-pub use discover::{Peers, PeersError};
+pub use discover::{DiscoveryError, Peers, PeersError};
 pub use peer::PeerMetrics;
 pub use settings::PushSettings;
 pub use ticket::{Delivery, Ticket};

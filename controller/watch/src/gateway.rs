@@ -26,7 +26,7 @@ use sandgate_routes::{Changes, Route, RouteReader, RouteTable, RouteWriter};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
-    FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
+    Activity, FileSource, FileStatus, FileStatusReader, KubernetesSource, KubernetesStatusReader, Receiver,
     RefreshDrain, RefreshStatus, RefreshStatusReader, Settings,
 };
 use supervised::Supervised;
@@ -74,6 +74,16 @@ impl Announcer {
 impl Gateway {
     /// Makes a gateway. Nothing is started.
     pub fn new(settings: &Settings) -> Self {
+        Self::make(settings, None)
+    }
+
+    /// Makes a gateway whose push port, if there is one, answers which sandboxes were used. Nothing is
+    /// started.
+    pub fn with_activity(settings: &Settings, activity: Arc<dyn Activity>) -> Self {
+        Self::make(settings, Some(activity))
+    }
+
+    fn make(settings: &Settings, activity: Option<Arc<dyn Activity>>) -> Self {
         let (writer, reader) = RouteTable::new(settings.limits());
         let announcer = Arc::<Announcer>::default();
         let addresses = settings.addresses();
@@ -81,9 +91,13 @@ impl Gateway {
         let kubernetes = settings
             .kubernetes()
             .map(|settings| KubernetesSource::new(settings, writer.clone()).admitting(addresses.clone()));
-        let receiver = settings
-            .refresh()
-            .map(|settings| Receiver::new(settings.clone(), addresses.clone(), writer.clone()));
+        let receiver = settings.refresh().map(|refresh| {
+            let receiver = Receiver::new(refresh.clone(), addresses.clone(), writer.clone());
+            match activity {
+                Some(activity) => receiver.reporting(activity, settings.providers()),
+                None => receiver,
+            }
+        });
         Self {
             reader,
             created: Instant::now(),

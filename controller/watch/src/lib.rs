@@ -25,5 +25,8 @@ pub use kubernetes::{
     Trouble, Watched,
 };
 pub use sandgate_objects::{Projection, Provider, ProviderConfig, Resource, Unreadable};
-pub use sandgate_peering::{Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader};
+pub use sandgate_peering::{
+    Active, Activity, Observed, Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader,
+    Uncounted,
+};
 pub use settings::{KubernetesSettings, Settings, SettingsError};

@@ -1,6 +1,7 @@
 //! What a gateway watches and how long it remembers: the config of the bootstrap extension, and the `gateway`
 //! section of `sandgate run --config`. Parsed raw, then checked; unknown keys are refused.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +19,7 @@ mod selector;
 #[cfg(test)]
 mod tests;
 
+use crate::file::PROVIDER;
 pub use kubernetes::KubernetesSettings;
 use kubernetes::RawKubernetes;
 use sandgate_peering::RefreshSettings;
@@ -153,6 +155,15 @@ impl Settings {
     /// The cluster, if there is to be one. With no routes file there is.
     pub fn kubernetes(&self) -> Option<&KubernetesSettings> {
         self.kubernetes.as_ref()
+    }
+
+    /// The providers whose objects may be in the table.
+    pub fn providers(&self) -> BTreeSet<String> {
+        let file = self.routes_file.as_ref().map(|_| PROVIDER);
+        let watched = self.kubernetes.iter().flat_map(|kubernetes| kubernetes.watched());
+        let pushed = self.refresh.as_ref().map(|refresh| refresh.pushed.provider.as_str());
+        let watched = watched.map(|watched| watched.provider.name());
+        file.into_iter().chain(watched).chain(pushed).map(ToOwned::to_owned).collect()
     }
 
     /// The limits of the table.

@@ -16,11 +16,13 @@ pub enum Dialect {
     AgentSandbox,
     /// OpenSandbox.
     OpenSandbox,
+    /// scitix Agent-Sandbox, whose kind is SandboxEnv.
+    SandboxEnv,
 }
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Self; 3] = [Self::Kruise, Self::AgentSandbox, Self::OpenSandbox];
+    pub const ALL: [Self; 4] = [Self::Kruise, Self::AgentSandbox, Self::OpenSandbox, Self::SandboxEnv];
 
     /// The name used in config, logs and metrics.
     pub const fn as_str(self) -> &'static str {
@@ -28,6 +30,7 @@ impl Dialect {
             Self::Kruise => "kruise",
             Self::AgentSandbox => "agent-sandbox",
             Self::OpenSandbox => "opensandbox",
+            Self::SandboxEnv => "sandbox-env",
         }
     }
 }
@@ -43,23 +46,29 @@ pub enum Form {
     OpenSandboxHeader,
     /// `X-Sandbox-ID: {name}`, `X-Sandbox-Namespace: {namespace}`, `X-Sandbox-Port: {port}`
     AgentSandboxHeader,
+    /// `X-Sandbox-ID: {id}`, `X-Sandbox-Port: {port}`
+    SandboxEnvHeader,
     /// `{port}-{id}.{domain}`
     KruiseHost,
     /// `{id}-{port}.{domain}`
     OpenSandboxHost,
+    /// `/sandboxes/{id}/{port}/{rest}`
+    SandboxEnvPath,
     /// `/{id}/{port}/{rest}`
     OpenSandboxPath,
 }
 
 impl Form {
     /// Every form, in the order of recognition.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::KruisePath,
         Self::KruiseHeader,
         Self::OpenSandboxHeader,
         Self::AgentSandboxHeader,
+        Self::SandboxEnvHeader,
         Self::KruiseHost,
         Self::OpenSandboxHost,
+        Self::SandboxEnvPath,
         Self::OpenSandboxPath,
     ];
 
@@ -69,6 +78,7 @@ impl Form {
             Self::KruisePath | Self::KruiseHeader | Self::KruiseHost => Dialect::Kruise,
             Self::AgentSandboxHeader => Dialect::AgentSandbox,
             Self::OpenSandboxHeader | Self::OpenSandboxHost | Self::OpenSandboxPath => Dialect::OpenSandbox,
+            Self::SandboxEnvHeader | Self::SandboxEnvPath => Dialect::SandboxEnv,
         }
     }
 
@@ -79,8 +89,10 @@ impl Form {
             Self::KruiseHeader => "kruise-header",
             Self::OpenSandboxHeader => "opensandbox-header",
             Self::AgentSandboxHeader => "agent-sandbox-header",
+            Self::SandboxEnvHeader => "sandbox-env-header",
             Self::KruiseHost => "kruise-host",
             Self::OpenSandboxHost => "opensandbox-host",
+            Self::SandboxEnvPath => "sandbox-env-path",
             Self::OpenSandboxPath => "opensandbox-path",
         }
     }
@@ -94,8 +106,10 @@ impl Form {
             Self::AgentSandboxHeader => {
                 "headers X-Sandbox-ID: {name}, X-Sandbox-Namespace: {namespace} and X-Sandbox-Port: {port}"
             }
+            Self::SandboxEnvHeader => "headers X-Sandbox-ID: {id} and X-Sandbox-Port: {port}",
             Self::KruiseHost => "host {port}-{id}.{domain}",
             Self::OpenSandboxHost => "host {id}-{port}.{domain}",
+            Self::SandboxEnvPath => "path /sandboxes/{id}/{port}/{rest}",
             Self::OpenSandboxPath => "path /{id}/{port}/{rest}",
         }
     }
@@ -173,11 +187,13 @@ impl Part {
 
 /// What a request addresses: a lookup ID and a port, both valid, and how they were given.
 ///
-/// A host such as `80-web-3000.example.com` can be read in two ways. Then the address is the first of them
-/// until [`choose_reading`](crate::choose_reading) has asked the table which one is meant.
+/// A host such as `80-web-3000.example.com` can be read in two ways, and so can `X-Sandbox-ID` where two
+/// dialects read it. Then the address is the first of them until [`choose_reading`](crate::choose_reading)
+/// has asked the table which one is meant.
 #[derive(Clone)]
 pub struct Address {
-    /// The ID, or a whole host label that has the IDs of both readings in it.
+    /// The ID, or a whole text that has the IDs of both readings in it: a host label, or an agent-sandbox ID,
+    /// which ends with the name.
     text: [u8; MAX_ID],
     start: u8,
     len: u8,
@@ -192,11 +208,13 @@ pub struct Address {
     other: Option<Other>,
 }
 
-/// The second reading of a host label, as [`Form::OpenSandboxHost`]: its ID stands at the beginning of the
-/// text.
+/// The second reading: as [`Form::OpenSandboxHost`] of a host label, as [`Form::SandboxEnvHeader`] of
+/// `X-Sandbox-ID`. It says where in the text its ID is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Other {
+    start: u8,
     len: u8,
+    form: Form,
     port: u16,
 }
 
@@ -261,7 +279,7 @@ impl Address {
         self.put(label);
         self.start = self.len.saturating_sub(id);
         self.len = id;
-        self.other = Some(Other { len, port: other.port });
+        self.other = Some(Other { start: 0, len, form: other.form, port: other.port });
     }
 
     /// An agent-sandbox address, whose ID is composed as `{namespace}--{name}`.
@@ -288,6 +306,15 @@ impl Address {
         Ok(Self { namespace_len, ..address })
     }
 
+    /// An agent-sandbox address that may also be one of [`Form::SandboxEnvHeader`], whose ID is the name.
+    #[inline]
+    pub(crate) fn or_as_sandbox_env(self) -> Self {
+        let start = self.namespace_len.saturating_add(SEPARATOR_LEN);
+        let len = self.len.saturating_sub(start);
+        let other = Other { start, len, form: Form::SandboxEnvHeader, port: self.port };
+        Self { other: Some(other), ..self }
+    }
+
     /// Whether another form of the same request names the same: the ID, and the port where both name one.
     pub(crate) fn agrees_with(&self, other: &Self) -> bool {
         let port = AskedPort { number: other.port, is_default: other.default_port };
@@ -311,11 +338,10 @@ impl Address {
         same_id && (self.default_port || port.is_default || port.number == self.port)
     }
 
-    /// The second reading of the host, where there is one that the table has not ruled out.
+    /// The second reading, where there is one that the table has not ruled out.
     pub fn other_reading(&self) -> Option<Self> {
-        let Other { len, port } = self.other?;
-        let address = Self { start: 0, len, form: Form::OpenSandboxHost, port, other: None, ..self.clone() };
-        Some(address)
+        let Other { start, len, form, port } = self.other?;
+        Some(Self { start, len, namespace_len: 0, form, port, other: None, ..self.clone() })
     }
 
     /// Whether there is a second reading, so that the address has to be settled.
@@ -426,6 +452,7 @@ impl PartialEq for Address {
 impl Eq for Address {}
 
 const SEPARATOR: &[u8] = b"--";
+const SEPARATOR_LEN: u8 = 2;
 
 /// Whether the ID in a host names this ID. Case carries no meaning in a host, and browsers send it in lower
 /// case. In an ID it does: `Team--a` is another sandbox than `team--a`, and must not be shown in the origin

@@ -50,6 +50,7 @@ pub struct FilterConfig {
     pub(crate) kruise: Kruise,
     pub(crate) agent_sandbox: AgentSandbox,
     pub(crate) opensandbox: OpenSandbox,
+    pub(crate) sandbox_env: SandboxEnv,
     pub(crate) host_header: String,
     /// Lower case, longest first.
     pub(crate) domains: Vec<String>,
@@ -86,6 +87,12 @@ pub(crate) struct AgentSandbox {
 pub(crate) struct OpenSandbox {
     pub(crate) headers: bool,
     pub(crate) host: bool,
+    pub(crate) path: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct SandboxEnv {
+    pub(crate) headers: bool,
     pub(crate) path: bool,
 }
 

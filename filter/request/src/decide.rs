@@ -40,8 +40,8 @@ pub fn has_refused_method<H: Headers + ?Sized>(headers: &H) -> bool {
     headers.with(":method", |method| matches!(method, Some(b"CONNECT" | b"TRACE")))
 }
 
-/// Chooses between the readings of a host that has two, by what the table knows. Without a second reading, as
-/// nearly always, nothing is looked up. If neither is known the first one stays.
+/// Chooses between the readings of a host or a header that has two, by what the table knows. Without a second
+/// reading, as nearly always, nothing is looked up. If neither is known the first one stays.
 ///
 /// # Errors
 /// When both are known: it cannot be told which one is meant.
@@ -53,7 +53,7 @@ pub fn choose_reading(address: &mut Address, table: &Pinned<'_>) -> Result<(), R
 #[cold]
 fn choose(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
     let Some(other) = address.other_reading() else { return Ok(()) };
-    match (look_up(address, table).is_some(), look_up(&other, table).is_some()) {
+    match (is_known(address, table), is_known(&other, table)) {
         (true, true) => return Err(Refusal::TwoReadings),
         (false, true) => *address = other,
         (_, false) => address.drop_other_reading(),
@@ -98,12 +98,22 @@ fn route<'t, H: Headers + ?Sized>(
         // It stands for several objects and is not compared with the one that was named.
         return Err(Refusal::Ambiguous);
     }
-    if address.object().is_some_and(|object| object != (route.key().namespace(), route.key().name())) {
+    if !is_named(address, route) {
         return Err(Refusal::Unknown);
     }
     check_uid(address, route, headers)?;
     admit(address, route, headers, config)?;
     Ok(route)
+}
+
+/// Whether the table has what the address names. An ID that several objects claim may stand for it.
+fn is_known(address: &Address, table: &Pinned<'_>) -> bool {
+    look_up(address, table).is_some_and(|route| route.is_ambiguous() || is_named(address, route))
+}
+
+/// Whether it is the object that the address names, where it names one.
+fn is_named(address: &Address, route: &Route) -> bool {
+    address.object().is_none_or(|object| object == (route.key().namespace(), route.key().name()))
 }
 
 /// The route of the ID. One that came from a host is meant in lower case, whatever case it was sent in: only
@@ -169,7 +179,7 @@ fn admit<H: Headers + ?Sized>(
 /// header.
 fn token_header(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::Kruise | Dialect::AgentSandbox => ACCESS_TOKEN,
+        Dialect::Kruise | Dialect::AgentSandbox | Dialect::SandboxEnv => ACCESS_TOKEN,
         Dialect::OpenSandbox => SECURE_ACCESS,
     }
 }

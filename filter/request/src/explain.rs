@@ -1,5 +1,6 @@
 //! How an address was found, form by form, for people.
 
+mod sandbox_id;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use crate::{
         Absence, Attempt, conflict, forms,
         host::{NoReading, Readings},
         is_repeated_host,
+        sandbox_id::{SANDBOX_ID, SANDBOX_PORT},
     },
 };
 
@@ -32,7 +34,7 @@ pub enum StepOutcome {
     Absent,
     /// It is there and valid: this is the address.
     Addressed(Box<Address>),
-    /// A second reading of the host that is the address: the table decides between the two.
+    /// A second reading of the host or the header that is the address: the table decides between the two.
     Alternative(Box<Address>),
     /// It is there and names the same as the address.
     Agrees,
@@ -55,18 +57,22 @@ pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<S
         .into_iter()
         .map(|form| {
             let settled_by = ended_by.or_else(|| {
-                let last = form == Form::OpenSandboxPath;
+                let last = matches!(form, Form::SandboxEnvPath | Form::OpenSandboxPath);
                 taken.as_ref().filter(|_| last).map(Address::form)
             });
             if let Some(earlier) = settled_by {
                 let reason = format!("not tried, since {} had settled it", earlier.as_str());
                 return Step { form, outcome: StepOutcome::NotTried, reason };
             }
-            let step = if matches!(form, Form::KruiseHost | Form::OpenSandboxHost) {
-                host(form, headers, config, taken.as_ref())
-            } else {
-                let (attempt, address) = attempt(form, headers, config);
-                compare(describe(form, attempt, address, config), taken.as_ref())
+            let step = match form {
+                Form::KruiseHost | Form::OpenSandboxHost => host(form, headers, config, taken.as_ref()),
+                Form::AgentSandboxHeader | Form::SandboxEnvHeader => {
+                    sandbox_id::step(form, headers, config, taken.as_ref())
+                }
+                _ => {
+                    let (attempt, address) = attempt(form, headers, config);
+                    compare(describe(form, attempt, address, config), taken.as_ref())
+                }
             };
             match &step.outcome {
                 StepOutcome::Addressed(address) => taken = Some((**address).clone()),
@@ -108,9 +114,12 @@ fn attempt<H: Headers + ?Sized>(
         Form::KruisePath => headers.with(":path", |path| forms::kruise_path(path, config, &mut taken)),
         Form::KruiseHeader => forms::kruise_header(headers, config, &mut taken),
         Form::OpenSandboxHeader => forms::opensandbox_header(headers, config, &mut taken),
-        Form::AgentSandboxHeader => forms::agent_sandbox_header(headers, config, &mut taken),
-        // A host is read by `host`.
+        // Forms that share a text are read by functions of their own.
         Form::KruiseHost | Form::OpenSandboxHost => Attempt::Absent(Absence::NoHost),
+        Form::AgentSandboxHeader | Form::SandboxEnvHeader => Attempt::Absent(Absence::NoHeader),
+        Form::SandboxEnvPath => {
+            headers.with(":path", |path| forms::sandbox_env_path(path, config, &mut taken))
+        }
         Form::OpenSandboxPath => {
             headers.with(":path", |path| forms::opensandbox_path(path, config, &mut taken))
         }
@@ -225,7 +234,12 @@ fn missing(form: Form, absence: Absence, config: &FilterConfig) -> String {
         Absence::Off => "switched off in the config".into(),
         Absence::NoHeader => format!("no header {}", headers_of(form, config)),
         Absence::NoPrefix => "the path does not begin with /kruise/".into(),
-        Absence::NotIdAndPort => "the path does not begin with an ID and a segment of digits".into(),
+        Absence::NotIdAndPort => {
+            let prefix = if form == Form::SandboxEnvPath { "/sandboxes/, " } else { "" };
+            format!("the path does not begin with {prefix}an ID and a segment of digits")
+        }
+        Absence::NoPort => format!("no header {SANDBOX_PORT}, which has no default here"),
+        Absence::HasNamespace => "a namespace is sent, so the header holds a name and no ID".into(),
         Absence::NoHost => format!("no host in {host}"),
         Absence::Ipv6Host => format!("{host} is an IPv6 address, which never names a sandbox"),
         Absence::NoDomain => format!("{host} has no domain after its first label"),
@@ -239,7 +253,7 @@ fn missing(form: Form, absence: Absence, config: &FilterConfig) -> String {
 fn headers_of(form: Form, config: &FilterConfig) -> String {
     match form {
         Form::OpenSandboxHeader => forms::INGRESS.join(" or "),
-        Form::AgentSandboxHeader => forms::SANDBOX_ID.into(),
+        Form::AgentSandboxHeader | Form::SandboxEnvHeader => SANDBOX_ID.into(),
         _ => config.kruise.id_header.clone(),
     }
 }

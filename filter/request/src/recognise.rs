@@ -6,15 +6,16 @@
 //!
 //! Every other form that is there must name the same sandbox and port, or the request is refused: a browser
 //! takes what it gets for the content of the host it asked, and a script of one sandbox must not run in the
-//! origin of another. Two kinds of text name nothing beside an address: a path that has the shape of the last
-//! form, which any application's path may have, and a host that has the shape of a host form with a part that
-//! cannot be.
+//! origin of another. Two kinds of text name nothing beside an address: a path that has the shape of one of
+//! the last two forms, which any application's path may have, and a host that has the shape of a host form
+//! with a part that cannot be.
 //!
-//! A form costs as few header reads as it can: switched-off forms read nothing, and the two host forms share
-//! one read of the host.
+//! A form costs as few header reads as it can: switched-off forms read nothing, and forms that read one text
+//! share one read of it.
 
 pub(crate) mod forms;
 pub(crate) mod host;
+pub(crate) mod sandbox_id;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use sandgate_routes::is_valid_id;
 use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Part};
 use host::{Reading, Readings};
+use sandbox_id::IdReadings;
 
 /// Read access to the headers of one request.
 ///
@@ -101,6 +103,8 @@ pub(crate) enum Absence {
     NoHeader,
     NoPrefix,
     NotIdAndPort,
+    NoPort,
+    HasNamespace,
     NoHost,
     Ipv6Host,
     NoDomain,
@@ -158,30 +162,44 @@ fn try_forms<H: Headers + ?Sized>(
     }
     go_on(Form::KruiseHeader, forms::kruise_header(headers, config, taken))?;
     go_on(Form::OpenSandboxHeader, forms::opensandbox_header(headers, config, taken))?;
-    go_on(Form::AgentSandboxHeader, forms::agent_sandbox_header(headers, config, taken))?;
+    let (form, attempt) = IdReadings::read(headers, config, |readings| readings.attempt(taken));
+    go_on(form, attempt)?;
     if config.kruise.host || config.opensandbox.host {
         let (form, attempt) = headers.with(&config.host_header, |value| {
             let readings = Readings::of(value, config);
             if readings.good().next().is_some() && is_repeated_host(headers, config) {
                 return (Form::KruiseHost, Attempt::Malformed(Part::Repeated));
             }
-            match &taken {
+            match taken {
                 None => readings.attempt(taken),
-                Some(address) => match conflict(address, &readings) {
-                    Some(form) => (form, Attempt::Conflicting(address.form())),
-                    None => (Form::KruiseHost, Attempt::Addressed),
-                },
+                Some(address) => beside_host(address, &readings),
             }
         });
         go_on(form, attempt)?;
     }
-    if taken.is_none() && config.opensandbox.path {
-        go_on(
-            Form::OpenSandboxPath,
-            headers.with(":path", |path| forms::opensandbox_path(path, config, taken)),
-        )?;
+    if taken.is_none() && (config.sandbox_env.path || config.opensandbox.path) {
+        let (form, attempt) =
+            headers.with(":path", |path| match forms::sandbox_env_path(path, config, taken) {
+                Attempt::Absent(_) => (Form::OpenSandboxPath, forms::opensandbox_path(path, config, taken)),
+                attempt => (Form::SandboxEnvPath, attempt),
+            });
+        go_on(form, attempt)?;
     }
     Ok(())
+}
+
+/// Compares the host with the address. Of two readings of the address, the host chooses the one that it
+/// agrees with.
+fn beside_host(address: &mut Address, readings: &Readings<'_>) -> (Form, Attempt) {
+    let conflicting = conflict(address, readings);
+    let other = address.other_reading().map(|other| (conflict(&other, readings).is_some(), other));
+    match (conflicting, other) {
+        (None, Some((true, _))) => address.drop_other_reading(),
+        (None, _) => {}
+        (Some(_), Some((false, other))) => *address = other,
+        (Some(form), _) => return (form, Attempt::Conflicting(address.form())),
+    }
+    (Form::KruiseHost, Attempt::Addressed)
 }
 
 /// The form in which the host names another sandbox than the address, if it does. Of two readings of the host
@@ -210,12 +228,12 @@ pub(crate) fn parse_port(digits: &[u8]) -> Result<u16, Part> {
     u16::try_from(value).map_err(|_| Part::Port)
 }
 
-/// A port header, or the default where it is not sent.
-fn port_header<H: Headers + ?Sized>(headers: &H, name: &str, default: u16) -> Result<AskedPort, Part> {
+/// A port header, if it is sent.
+fn sent_port<H: Headers + ?Sized>(headers: &H, name: &str) -> Result<Option<u16>, Part> {
     headers.with(name, |value| match value {
-        None => Ok(AskedPort { number: default, is_default: true }),
+        None => Ok(None),
         Some(_) if headers.repeats(name) => Err(Part::Repeated),
-        Some(digits) => parse_port(digits).map(AskedPort::from),
+        Some(digits) => parse_port(digits).map(Some),
     })
 }
 

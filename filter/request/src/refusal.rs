@@ -39,7 +39,7 @@ pub enum Refusal {
         /// The form that says otherwise.
         other: Form,
     },
-    /// The host can be read in two ways and each of them names a sandbox that exists.
+    /// The host or the header can be read in two ways and each of them names a sandbox that exists.
     TwoReadings,
     /// The method is CONNECT or TRACE, which are about the gateway and never about a sandbox.
     Method,
@@ -57,9 +57,10 @@ impl Refusal {
     /// The HTTP status, by the dialect of the address. Without one it is OpenKruise's.
     pub fn status(self, dialect: Option<Dialect>) -> u16 {
         let opensandbox = dialect == Some(Dialect::OpenSandbox);
+        let tells_unknown = opensandbox || dialect == Some(Dialect::SandboxEnv);
         match self {
             Self::NotReady | Self::JwtVerifierNotReady => 503,
-            Self::Unknown | Self::NotRunning(State::Dead) if opensandbox => 404,
+            Self::Unknown | Self::NotRunning(State::Dead) if tells_unknown => 404,
             Self::NotRunning(_) if opensandbox => 503,
             Self::Unknown | Self::Ambiguous | Self::NotRunning(_) => 502,
             Self::Unauthorized { .. } => 401,

@@ -17,7 +17,7 @@ pub use page::Escaped;
 use sandgate_routes::State;
 use serde::Serialize;
 
-use crate::{Address, Headers, Refusal};
+use crate::{Address, Form, Headers, Refusal};
 
 /// How a reply is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,10 @@ pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply
     };
     let status = refusal.status(dialect);
     let details = refusal.details();
-    let (title, message) = words(refusal, address.map(Address::port));
+    let (title, message) = match (refusal, address.map(Address::form)) {
+        (Refusal::TwoReadings, Some(Form::AgentSandboxHeader)) => two_sandboxes_in_a_header(),
+        _ => words(refusal, address.map(Address::port)),
+    };
     let body = Body {
         code: status,
         reason: details,
@@ -174,6 +177,16 @@ fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
         Refusal::Upstream(trouble) => trouble.codes().3,
         _ => None,
     }
+}
+
+fn two_sandboxes_in_a_header() -> (&'static str, String) {
+    (
+        "The header names two sandboxes",
+        "X-Sandbox-ID can be read as a name and as a sandbox ID, and both readings name a sandbox that exists. \
+         Send X-Sandbox-Namespace if it is a name, or put the ID into the path; the gateway's operator can switch \
+         one of the two forms off."
+            .to_owned(),
+    )
 }
 
 /// A title, and what happened and what to do.

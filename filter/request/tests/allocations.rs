@@ -8,7 +8,7 @@ use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret,
 fn recognising_and_deciding_allocate_nothing() {
     let config = FilterConfig::parse(
         br#"{"enable-auth":true,"domains":["example.com","localhost"],
-          "dialects":{"kruise":{"path":true},"opensandbox":{"path":true}},"allowed-ports":["1-65535"]}"#,
+          "dialects":{"kruise":{"path":true},"opensandbox":{"path":true},"sandbox-env":{"path":true}},"allowed-ports":["1-65535"]}"#,
     )
     .expect("the config is valid");
     let (writer, reader) = RouteTable::new(Limits::default());
@@ -34,7 +34,7 @@ fn recognising_and_deciding_allocate_nothing() {
     writer.set_ready();
     let token = ("x-access-token", "s3cret");
     let long = "a".repeat(4096);
-    let requests: [(&str, Vec<(&str, &str)>); 15] = [
+    let requests: [(&str, Vec<(&str, &str)>); 20] = [
         ("forward", vec![(":path", "/kruise/default--demo/80/x"), token]),
         ("forward", vec![("e2b-sandbox-id", "default--demo"), ("e2b-sandbox-port", "80"), token]),
         ("forward", vec![(":path", "/"), (":authority", "80-default--demo.example.com:8080"), token]),
@@ -53,6 +53,19 @@ fn recognising_and_deciding_allocate_nothing() {
                 token,
             ],
         ),
+        ("forward", vec![("x-sandbox-id", "demo"), ("x-sandbox-port", "80"), token]),
+        ("forward", vec![("x-sandbox-id", "default--demo"), ("x-sandbox-port", "80"), token]),
+        (
+            "forward",
+            vec![
+                ("x-sandbox-id", "default--demo"),
+                ("x-sandbox-port", "80"),
+                (":authority", "80-default--demo.example.com"),
+                token,
+            ],
+        ),
+        ("forward", vec![(":path", "/sandboxes/default--demo/80/x"), token]),
+        ("refuse", vec![("x-sandbox-id", "nobody"), ("x-sandbox-port", "80")]),
         ("conflicting", vec![("e2b-sandbox-id", "default--demo"), (":authority", "80-other.example.com")]),
         ("refuse", vec![(":authority", "80-nobody-3000.example.com")]),
         ("refuse", vec![("e2b-sandbox-id", "default--demo")]),

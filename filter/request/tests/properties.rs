@@ -26,13 +26,30 @@ const NAMES: [&str; 14] = [
     "sec-fetch-mode",
 ];
 
+/// Values that often name the same sandbox in two forms.
+const ALIKE: [&str; 10] = [
+    "a",
+    "default--a",
+    "80",
+    "80-a.example.com",
+    "a-80.example.com",
+    "80-default--a.example.com",
+    "80-a-80.example.com",
+    "a-80",
+    "/kruise/a/80",
+    "/sandboxes/a/80/x",
+];
+
 /// Bytes that are all over the place, and bytes that are nearly an address.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..300),
-        "(/kruise)?/{0,2}[a-z.%-]{0,4}/{0,2}[0-9]{0,6}[/?#]{0,2}[a-z]{0,3}".prop_map(String::into_bytes),
+        "(/kruise|/sandboxes)?/{0,2}[a-z.%-]{0,4}/{0,2}[0-9]{0,6}[/?#]{0,2}[a-z]{0,3}"
+            .prop_map(String::into_bytes),
         "[0-9]{0,6}-?[A-Za-z.-]{0,6}-?[0-9]{0,6}(\\.[a-z]{0,3}){0,3}(:[0-9a-z]{0,6})?"
             .prop_map(String::into_bytes),
+        prop::sample::select(ALIKE.as_slice()).prop_map(|value| value.as_bytes().to_vec()),
+        prop::sample::select(ALIKE.as_slice()).prop_map(|value| value.as_bytes().to_vec()),
     ]
 }
 
@@ -42,12 +59,12 @@ fn request() -> impl Strategy<Value = Request> {
 
 fn config() -> impl Strategy<Value = FilterConfig> {
     let domains = prop_oneof![Just("[]"), Just(r#"["example.com"]"#), Just(r#"["a.bc","bc"]"#)];
-    (any::<[bool; 7]>(), domains).prop_map(|(on, domains)| {
+    (any::<[bool; 9]>(), domains).prop_map(|(on, domains)| {
         let json = format!(
             r#"{{"domains":{domains},"dialects":{{
               "kruise":{{"path":{},"headers":{},"host":{}}},"agent-sandbox":{{"enabled":{}}},
-              "opensandbox":{{"headers":{},"host":{},"path":{}}}}}}}"#,
-            on[0], on[1], on[2], on[3], on[4], on[5], on[6]
+              "opensandbox":{{"headers":{},"host":{},"path":{}}},"sandbox-env":{{"headers":{},"path":{}}}}}}}"#,
+            on[0], on[1], on[2], on[3], on[4], on[5], on[6], on[7], on[8]
         );
         FilterConfig::parse(json.as_bytes()).expect("the config is valid")
     })
@@ -95,7 +112,11 @@ proptest! {
             prop_assert_eq!(rewritten.is_some(), address.rewrites_path());
             if let Some(rewritten) = rewritten {
                 prop_assert_eq!(rewritten.first(), Some(&b'/'));
-                let lead = if address.form() == Form::KruisePath { "/kruise/" } else { "/" };
+                let lead = match address.form() {
+                    Form::KruisePath => "/kruise/",
+                    Form::SandboxEnvPath => "/sandboxes/",
+                    _ => "/",
+                };
                 let prefix = format!("{lead}{}/{}", address.id(), address.port());
                 let rest = path.strip_prefix(prefix.as_bytes()).expect("the path begins with the address");
                 prop_assert_eq!(rest.strip_prefix(b"/").unwrap_or(rest), &rewritten[1..]);
@@ -126,6 +147,14 @@ proptest! {
         prop_assert!(same(address.as_ref(), Form::OpenSandboxHost, &id, port));
         let address = read_with(&[("opensandbox-ingress-to", format!("{id}-{port}.Example.com"))], domains);
         prop_assert!(same(address.as_ref(), Form::OpenSandboxHeader, &id, port));
+        let address = read(&[(":path", format!("/sandboxes/{id}/{port}{rest}"))]);
+        prop_assert!(same(address.as_ref(), Form::SandboxEnvPath, &id, port));
+        let sent = [("x-sandbox-id", id.clone()), ("x-sandbox-port", port.to_string())];
+        let address = read_with(&sent, r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#);
+        prop_assert!(same(address.as_ref(), Form::SandboxEnvHeader, &id, port));
+        let both = read(&sent).expect("one of the two readings is valid");
+        let other = both.other_reading().unwrap_or(both);
+        prop_assert!(same(Some(&other), Form::SandboxEnvHeader, &id, port));
         prop_assume!(id != "kruise");
         let address = read(&[(":path", format!("/{id}/{port}{rest}"))]);
         prop_assert!(same(address.as_ref(), Form::OpenSandboxPath, &id, port));

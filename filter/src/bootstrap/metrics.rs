@@ -142,7 +142,7 @@ fn define_gauge(
 type Read = fn(&RefreshStatus) -> u64;
 
 /// One counter for each number of the status page.
-const COUNTERS: [(&str, Read); 10] = [
+const COUNTERS: [(&str, Read); 11] = [
     ("refresh_applied", |status| status.applied),
     ("refresh_stale", |status| status.stale),
     ("refresh_legacy", |status| status.legacy),
@@ -153,6 +153,7 @@ const COUNTERS: [(&str, Read); 10] = [
     ("refresh_too_large", |status| status.too_large),
     ("refresh_slow", |status| status.slow),
     ("refresh_batches", |status| status.batches),
+    ("refresh_reports", |status| status.reports),
 ];
 
 /// What was pushed. Only there where pushes are received.

@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyCluster, envoy_log_error, envoy_log_info};
 use sandgate_config::Ending;
-use sandgate_routes::{Change, Changes, Moving, Notice, Route};
+use sandgate_routes::{Change, Changes, Moving, Notice, Route, RouteReader};
 
+use super::activity::is_dead;
 use super::host::{Endpoint, Host};
 use super::hosts::{Add, Book, Closed, QUIET_SWEEPS, TENURE};
 use super::pace::{MOST_ADDED, MOST_REMOVED, Pace};
@@ -56,18 +57,27 @@ const SOCKET_MATCH: (&str, &str) = ("envoy.transport_socket_match", "sandgate");
 /// hosts, requests in flight or held requests. In a large fleet that is a small part of all changes.
 ///
 /// The writer calls it for every change, also for those that are missed because the queue is full. So the new
-/// ID of an identity is recorded here.
+/// ID of an identity is recorded here, and its death.
 pub(crate) fn change_filter(
     process: &Arc<Process>,
+    table: &RouteReader,
 ) -> impl Fn(Option<&Route>, Option<&Route>) -> bool + Send + 'static {
-    let process = Arc::clone(process);
+    let (process, table) = (Arc::clone(process), table.clone());
     move |before, after| {
         if let Some(after) = after
             && before.map(Route::identity) != Some(after.identity())
         {
             process.usages.set_id(after.identity(), after.id());
         }
-        before.is_some_and(|before| process.usages.is_followed(before.identity()))
+        let Some(before) = before else { return false };
+        let accepted = process.usages.is_followed(before.identity());
+        if after.map(Route::identity) != Some(before.identity())
+            && process.usages.is_known(before.identity())
+            && is_dead(before, after, &table)
+        {
+            process.usages.set_gone(before.identity());
+        }
+        accepted
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::activity::Unseen;
 use super::orders::Workers;
 use super::shared::Shared;
 use super::usage::Usages;
@@ -16,6 +17,7 @@ static CLUSTERS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 pub(crate) struct Process {
     pub(crate) workers: Workers,
     pub(crate) usages: Usages,
+    pub(crate) unseen: Unseen,
     /// Hosts that Envoy has.
     pub(crate) hosts: AtomicUsize,
     /// Requests that are held.

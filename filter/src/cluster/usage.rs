@@ -1,7 +1,8 @@
 //! What each sandbox has in use, the limits of that, and how much of the limits one client may have.
 //!
 //! A usage that is held also makes its identity *followed*: the cluster receives the changes of that identity
-//! ([`Usages`]).
+//! ([`Usages`]). One that is not held any more is kept for a while, because it knows when its sandbox was
+//! last used ([`activity`](mod@super::activity)).
 //!
 //! # Shares
 //! One client that holds everything a sandbox may have shuts all others out. So a client has a *share* of
@@ -19,19 +20,22 @@
 //! What a client had before the counting began is not counted. So one client gets at least three quarters of
 //! its share, and at most the whole of it.
 
+mod all;
 #[cfg(test)]
 mod tests;
 
 use std::array;
-use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 
-use foldhash::fast::FixedState;
 use foldhash::quality::RandomState;
 use parking_lot::Mutex;
+
+use super::activity::{Clock, Second};
+
+pub(crate) use all::{Usages, Used};
 
 /// What one sandbox identity has in use, over all its ports and clusters.
 #[derive(Debug, Default)]
@@ -40,6 +44,11 @@ pub(crate) struct Usage {
     id: Mutex<Arc<str>>,
     requests: AtomicU32,
     connections: AtomicU32,
+    /// When a request ended last.
+    last_end: AtomicU32,
+    /// Whether the table has lost the identity for good.
+    is_gone: AtomicBool,
+    clock: Arc<Clock>,
     /// What its clients have, once that matters.
     shares: OnceLock<Box<Shares>>,
 }
@@ -63,8 +72,8 @@ pub(crate) struct Entered {
 }
 
 impl Usage {
-    fn new(id: &str) -> Self {
-        Self { id: Mutex::new(id.into()), ..Self::default() }
+    fn new(id: &str, clock: &Arc<Clock>) -> Self {
+        Self { id: Mutex::new(id.into()), clock: Arc::clone(clock), ..Self::default() }
     }
 
     /// Counts a request, and the connection it needs for itself if `alone`. Whose it is, is asked only where
@@ -99,7 +108,13 @@ impl Usage {
     }
 
     pub(crate) fn leave(&self, Entered { alone, client }: Entered) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
+        // Most requests end in the second in which another has ended: a load, and nothing is written.
+        let now = self.clock.now();
+        if self.last_end.load(Ordering::Relaxed) != now.0 {
+            self.last_end.store(now.0, Ordering::Relaxed);
+        }
+        // Release: who sees that nothing is in flight sees when the last request ended (`activity`).
+        self.requests.fetch_sub(1, Ordering::Release);
         if alone {
             self.connections.fetch_sub(1, Ordering::Relaxed);
         }
@@ -111,69 +126,13 @@ impl Usage {
     fn shares(&self) -> &Shares {
         self.shares.get_or_init(Box::default)
     }
-}
 
-/// The usage of every identity that is followed: of those with a host in some cluster, a held request or a
-/// request in flight. Each of these holds the usage.
-#[derive(Debug, Default)]
-pub(crate) struct Usages {
-    /// Its keys are numbers of our own making.
-    usages: Mutex<HashMap<u64, Weak<Usage>, FixedState>>,
-    /// The highest identity that was ever followed. Identities are numbered upwards: a new one is above it.
-    highest: AtomicU64,
-}
-
-impl Usages {
-    fn get(&self, identity: u64) -> Option<Arc<Usage>> {
-        self.usages.lock().get(&identity).and_then(Weak::upgrade)
-    }
-
-    /// The usage of an identity, which is followed while the usage is held. `id` is the identity's ID in the
-    /// table.
-    ///
-    /// To follow an identity: 1. take its usage; 2. read the table. The writer calls [`Self::is_followed`]
-    /// after each change, so a change that it rejected before step 1 is in the table by step 2, and none is
-    /// missed.
-    pub(crate) fn of(&self, identity: u64, id: &str) -> Arc<Usage> {
-        self.highest.fetch_max(identity, Ordering::AcqRel);
-        let mut usages = self.usages.lock();
-        if let Some(usage) = usages.get(&identity).and_then(Weak::upgrade) {
-            return usage;
-        }
-        // The forgotten are let go before the map would grow for them.
-        if usages.len() == usages.capacity() {
-            usages.retain(|_, usage| usage.strong_count() > 0);
-        }
-        let usage = Arc::new(Usage::new(id));
-        usages.insert(identity, Arc::downgrade(&usage));
-        usage
-    }
-
-    /// Whether changes of this identity are received.
-    pub(crate) fn is_followed(&self, identity: u64) -> bool {
-        self.get(identity).is_some()
-    }
-
-    /// The identity has another ID in the table. Does nothing if it is not followed.
-    pub(crate) fn set_id(&self, identity: u64, id: &str) {
-        // Nearly every identity that appears is new, and costs no look.
-        if identity <= self.highest.load(Ordering::Acquire)
-            && let Some(usage) = self.get(identity)
-        {
-            *usage.id.lock() = id.into();
-        }
-    }
-
-    /// The ID of a followed identity in the table, or the last one it had.
-    pub(crate) fn id_of(&self, identity: u64) -> Option<Arc<str>> {
-        self.get(identity).map(|usage| Arc::clone(&usage.id.lock()))
-    }
-
-    /// The identities that are followed.
-    pub(crate) fn followed(&self) -> Vec<u64> {
-        let usages = self.usages.lock();
-        let followed = usages.iter().filter(|(_, usage)| usage.strong_count() > 0);
-        followed.map(|(identity, _)| *identity).collect()
+    /// The requests in flight, and when the last one ended, if one has.
+    fn activity(&self) -> (u32, Option<Second>) {
+        // Acquire: in this order a request that ends meanwhile is seen in flight or by its end.
+        let open = self.requests.load(Ordering::Acquire);
+        let last_end = Second(self.last_end.load(Ordering::Relaxed));
+        (open, (last_end != Second::NEVER).then_some(last_end))
     }
 }
 

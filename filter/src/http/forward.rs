@@ -233,6 +233,7 @@ impl Filter {
             envoy_log_error!("sandgate: Envoy did not take the upstream address");
             return self.answer(envoy, Refusal::Panic, Some(address));
         }
+        cluster::note_uncounted();
         self.go_on(envoy, address, route)
     }
 
@@ -258,8 +259,8 @@ impl Filter {
 }
 
 /// Whether the request has passed a gateway with this table. Every request that is let through carries the ID
-/// and the UID of its sandbox, and no form of address takes both: a client that sends the pair harms nobody
-/// but itself.
+/// and the UID of its sandbox. A client that sends the pair harms nobody but itself; so the header form of
+/// sandbox-env, whose header is the one with the ID, cannot be sent with a UID.
 fn has_passed<EHF: EnvoyHttpFilter>(envoy: &EHF, table: &Pinned<'_>) -> bool {
     let Some(uid) = envoy.get_request_header_value(SANDBOX_UID) else { return false };
     let Some(id) = envoy.get_request_header_value(cluster::SANDBOX_ID) else { return false };

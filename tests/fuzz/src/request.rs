@@ -64,7 +64,11 @@ pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
 
 /// The client's path, put together again from the address and the path for the sandbox.
 fn rebuilt(address: &Address, original: &[u8], rewritten: &[u8]) -> Vec<u8> {
-    let lead = if address.form() == Form::KruisePath { "/kruise/" } else { "/" };
+    let lead = match address.form() {
+        Form::KruisePath => "/kruise/",
+        Form::SandboxEnvPath => "/sandboxes/",
+        _ => "/",
+    };
     let mut path = format!("{lead}{}/{}", address.id(), address.port()).into_bytes();
     assert_eq!(rewritten.first(), Some(&b'/'), "a path that does not begin with a slash");
     let slash_was_there = original.get(path.len()) == Some(&b'/');

@@ -7,11 +7,12 @@ use libfuzzer_sys::fuzz_target;
 use sandgate_fuzz::{Request, checked, config};
 use sandgate_request::{FilterConfig, Form, Headers, Media, Recognition, preferred_media};
 
-static CONFIGS: LazyLock<[FilterConfig; 3]> = LazyLock::new(|| {
+static CONFIGS: LazyLock<[FilterConfig; 4]> = LazyLock::new(|| {
     [
         config(""),
         config(r#"{"domains":["example.com"],"host-header-name":"x-forwarded-host"}"#),
         config(r#"{"dialects":{"kruise":{"path":false},"opensandbox":{"headers":false,"host":false}}}"#),
+        config(r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#),
     ]
 });
 
@@ -24,6 +25,12 @@ fuzz_target!(|data: &[u8]| {
             match address.form() {
                 Form::KruiseHeader => {
                     assert_eq!(sent("e2b-sandbox-id").as_deref(), Some(address.id().as_bytes()))
+                }
+                Form::SandboxEnvHeader => {
+                    assert_eq!(sent("x-sandbox-id").as_deref(), Some(address.id().as_bytes()));
+                    assert_eq!(sent("x-sandbox-port"), Some(address.port().to_string().into_bytes()));
+                    assert_eq!(sent("x-sandbox-namespace"), None);
+                    assert!(address.object().is_none());
                 }
                 Form::AgentSandboxHeader => {
                     let (namespace, name) = address.object().expect("an agent-sandbox address has an object");

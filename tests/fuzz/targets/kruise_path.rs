@@ -7,8 +7,9 @@ use libfuzzer_sys::fuzz_target;
 use sandgate_fuzz::{Request, checked, config, expected, port, summary};
 use sandgate_request::{FilterConfig, Form, Part};
 
-static CONFIG: LazyLock<FilterConfig> =
-    LazyLock::new(|| config(r#"{"dialects":{"opensandbox":{"enabled":false}}}"#));
+static CONFIG: LazyLock<FilterConfig> = LazyLock::new(|| {
+    config(r#"{"dialects":{"opensandbox":{"enabled":false},"sandbox-env":{"enabled":false}}}"#)
+});
 
 fuzz_target!(|data: &[u8]| {
     let found = summary(&checked(&Request::of(":path", data), &CONFIG));

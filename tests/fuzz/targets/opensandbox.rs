@@ -9,7 +9,7 @@ use sandgate_request::{FilterConfig, Form, Part};
 use sandgate_routes::is_valid_id;
 
 static CONFIG: LazyLock<FilterConfig> =
-    LazyLock::new(|| config(r#"{"dialects":{"kruise":{"enabled":false}}}"#));
+    LazyLock::new(|| config(r#"{"dialects":{"kruise":{"enabled":false},"sandbox-env":{"enabled":false}}}"#));
 
 fuzz_target!(|data: &[u8]| {
     // One character a byte, so that the second reading can use text.

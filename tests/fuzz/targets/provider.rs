@@ -21,7 +21,8 @@ static PROVIDERS: LazyLock<Vec<Box<dyn Provider>>> = LazyLock::new(|| {
         ] }],
         "default-state": "creating",
     });
-    let built_in = ["openkruise", "agent-sandbox", "opensandbox"].map(|kind| json!({ "kind": kind }));
+    let built_in =
+        ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"].map(|kind| json!({ "kind": kind }));
     built_in.into_iter().chain([generic]).map(provider).collect()
 });
 

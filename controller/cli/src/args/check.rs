@@ -11,7 +11,8 @@ use crate::terminal::lesson;
 #[command(after_help = lesson("\
 Examples:
   sandgate check
-      Your kubectl's cluster (in a pod: the pod's own), all three kinds of sandboxes.
+      Your kubectl's cluster (in a pod: the pod's own), every kind of sandbox but sandbox-env, whose pods
+      say nothing of whether it is there: name it with --provider.
   sandgate check --config gateway.yaml
       Exactly what `sandgate run --config gateway.yaml` would watch.
   sandgate check --provider openkruise --kubeconfig gateway.kubeconfig
@@ -41,7 +42,8 @@ pub(crate) struct Check {
     /// The context of the kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
-    /// Only this provider: openkruise, agent-sandbox, opensandbox, or one of the config; may be repeated
+    /// Only this provider: openkruise, agent-sandbox, opensandbox, sandbox-env, or one of the config; may be
+    /// repeated
     #[arg(long = "provider", value_name = "NAME")]
     pub(crate) providers: Vec<String>,
     /// Only this namespace; may be repeated

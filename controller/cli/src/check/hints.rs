@@ -6,7 +6,7 @@ use sandgate_watch::{Resource, Trouble};
 const ACCOUNT: &str = "system:serviceaccount:sandgate-system:sandgate";
 const RBAC: &str = "envoy/deploy/rbac";
 /// The providers with a file there.
-const WITH_ROLE: [&str; 3] = ["openkruise", "agent-sandbox", "opensandbox"];
+const WITH_ROLE: [&str; 4] = ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"];
 
 pub(super) fn config() -> &'static str {
     "name a kubeconfig with --kubeconfig or KUBECONFIG (and --context); in a pod there is none, and the service account's own \

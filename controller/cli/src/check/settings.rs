@@ -11,7 +11,10 @@ use crate::failure::{Failure, usage};
 use crate::run::shipped_filter_config;
 
 /// The providers that need no more than their name.
-const BUILT_IN: [&str; 3] = ["openkruise", "agent-sandbox", "opensandbox"];
+const BUILT_IN: [&str; 4] = ["openkruise", "agent-sandbox", "opensandbox", SANDBOX_ENV];
+/// Its objects are pods. Every cluster serves them, so that says nothing of whether the project is there:
+/// this provider is looked at only where it is named.
+const SANDBOX_ENV: &str = "sandbox-env";
 
 #[derive(Debug)]
 pub(super) struct Subject {
@@ -90,8 +93,8 @@ fn chosen(configured: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failur
     Ok(configured.into_iter().filter(|provider| names.contains(&called(provider))).collect())
 }
 
-/// The built-in providers of these names, or all of them. OpenSandbox's are read only with ranges or this
-/// override.
+/// The built-in providers of these names, or all that have a kind of their own. OpenSandbox's are read only
+/// with ranges or this override.
 fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) = names.iter().find(|name| !BUILT_IN.contains(&name.as_str())) {
         let known = BUILT_IN.join(", ");
@@ -99,7 +102,10 @@ fn built_in(names: &[String], any_address: bool) -> Result<Vec<Value>, Failure> 
             "--provider {unknown}: expected one of {known}, or the name of a `generic` one in --config"
         ));
     }
-    let asked = |kind: &&str| names.is_empty() || names.iter().any(|name| name == kind);
+    let asked = |kind: &&str| match names {
+        [] => *kind != SANDBOX_ENV,
+        names => names.iter().any(|name| name == kind),
+    };
     let entry = |kind: &str| match kind {
         "opensandbox" => json!({ "kind": kind, "any-address": any_address }),
         _ => json!({ "kind": kind }),

@@ -43,6 +43,10 @@ impl Provider for Counted {
         self.provider.resource()
     }
 
+    fn selector(&self) -> &str {
+        self.provider.selector()
+    }
+
     fn clash(&self) -> Clash {
         self.provider.clash()
     }

@@ -123,7 +123,7 @@ fn a_missing_right_names_the_file_to_apply_and_the_binding_for_whoever_asks() {
 #[test]
 fn the_files_that_hints_name_exist() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
-    for provider in ["openkruise", "agent-sandbox", "opensandbox"] {
+    for provider in ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"] {
         let hint =
             hints::right(provider, &sandboxes(), None, "system:serviceaccount:sandgate-system:sandgate");
         let file = hint.rsplit(' ').next().unwrap();
@@ -158,6 +158,9 @@ fn with_no_config_all_kinds_are_looked_for_and_none_must_be_there() {
         watched(&found),
         ["opensandbox: batchsandboxes.sandbox.opensandbox.io/v1alpha1 in all namespaces"]
     );
+    let found = subject(&Check { providers: texts(&["sandbox-env"]), ..args() }).unwrap();
+    let selector = sandgate_objects::sandbox_env::SELECTOR;
+    assert_eq!(watched(&found), [format!("sandbox-env: pods/v1 in all namespaces, with labels {selector}")]);
     let error = subject(&Check { providers: texts(&["open"]), ..args() }).unwrap_err();
     assert!(error.to_string().starts_with("--provider open: expected one of openkruise, "), "{error}");
 }

@@ -69,7 +69,11 @@ impl App {
             return Err((StatusCode::PAYLOAD_TOO_LARGE, Some(error)));
         }
         let counters = &self.status.counters;
-        let read = RouteMessage::parse(message).and_then(|message| {
+        let parsed = RouteMessage::parse(message);
+        if parsed.as_ref().is_ok_and(|message| message.is_of_another(&self.pushed)) {
+            return Err((StatusCode::NO_CONTENT, None));
+        }
+        let read = parsed.and_then(|message| {
             let no_address = message.address().err();
             message.observation(&self.pushed).map(|observation| (observation, no_address))
         });
@@ -165,6 +169,12 @@ impl RouteMessage {
             return Ok(None);
         }
         self.ip.parse().map(Some).map_err(|_| MessageError::Address)
+    }
+
+    /// Whether the message is about an object of a provider that is not pushed to this receiver: its watch
+    /// shows the object.
+    fn is_of_another(&self, pushed: &Pushed) -> bool {
+        !self.provider.is_empty() && self.provider != pushed.provider
     }
 
     /// What the message says of its object. The table checks the rest, and the policy the address. `None` for

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `POST /refresh`, one message | 204 applied or ignored, 400 wrong, 413 over 1 MiB, 503 no room |
 //! | `POST /refresh/batch`, one message a line | 200 and a line of JSON for each line, in order |
+//! | `GET /activity?provider=NAME` | 200 and a line of JSON for each sandbox that was used ([`activity`]) |
 //! | `GET /healthz` | 200 |
 //! | `GET /readyz` | 200 once the first lists are in the table, until the process drains; else 503 |
 //!
@@ -14,6 +15,8 @@
 //!
 //! The order of admission is the defence. A sender is authenticated by the head of its request before a byte
 //! of the body is kept, and takes one of the [`Permits`] only then.
+//!
+//! [`activity`]: super::activity
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -33,6 +36,7 @@ use serde_json::json;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::activity::{self, Asked};
 use super::auth::{Auth, Denied};
 use super::connections::Slot;
 use super::settings::Pushed;
@@ -44,6 +48,8 @@ pub(crate) const MAX_MESSAGE: usize = 1 << 20;
 /// The messages and batches that are read at a time. They bound the memory.
 const MESSAGES_AT_ONCE: usize = 64;
 const BATCHES_AT_ONCE: usize = 4;
+/// The answers about activity that are made at a time.
+const REPORTS_AT_ONCE: usize = 2;
 /// How much of a refused body is read, so that its sender reads the answer and not a reset.
 const DISCARD: usize = 4 << 20;
 
@@ -61,6 +67,7 @@ pub(crate) struct App {
     pub(crate) pushed: Pushed,
     pub(crate) policy: AddressPolicy,
     pub(crate) timeouts: Timeouts,
+    pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) status: Arc<StatusWriter>,
     /// The table has changed and its subscribers have not been woken.
     pub(crate) changed: Notify,
@@ -92,6 +99,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/refresh", post(refresh))
         .route("/refresh/batch", post(refresh_batch))
+        .route("/activity", get(report))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .with_state(app)
@@ -108,6 +116,26 @@ async fn readyz(State(app): State<Arc<App>>, Extension(peer): Extension<Peer>) -
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
+    }
+}
+
+async fn report(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+) -> Result<Response, Response> {
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let (_, _permit) = app.admit(&peer, request, &app.permits.reports, 0).await?;
+    let answer = match &app.asked {
+        Some(asked) => asked.report(&app.reader, &query).await,
+        None => Err(activity::Unanswered::Uncounted),
+    };
+    match answer {
+        Ok(lines) => {
+            app.status.counters.reports.up();
+            Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"))], lines).into_response())
+        }
+        Err(unanswered) => Err(explained(unanswered.status(), &unanswered.to_string())),
     }
 }
 
@@ -159,11 +187,16 @@ async fn refresh_batch(
 pub(crate) struct Permits {
     messages: Semaphore,
     batches: Semaphore,
+    reports: Semaphore,
 }
 
 impl Default for Permits {
     fn default() -> Self {
-        Self { messages: Semaphore::new(MESSAGES_AT_ONCE), batches: Semaphore::new(BATCHES_AT_ONCE) }
+        Self {
+            messages: Semaphore::new(MESSAGES_AT_ONCE),
+            batches: Semaphore::new(BATCHES_AT_ONCE),
+            reports: Semaphore::new(REPORTS_AT_ONCE),
+        }
     }
 }
 

@@ -48,6 +48,8 @@ pub struct RefreshStatus {
     pub slow: u64,
     /// Batches that were applied.
     pub batches: u64,
+    /// Answers about the activity of sandboxes.
+    pub reports: u64,
 }
 
 macro_rules! counters {
@@ -65,7 +67,7 @@ macro_rules! counters {
 }
 
 counters! {
-    connections under_way applied stale legacy invalid outside unauthorized unavailable too_large slow batches
+    connections under_way applied stale legacy invalid outside unauthorized unavailable too_large slow batches reports
 }
 
 #[derive(Debug, Default)]

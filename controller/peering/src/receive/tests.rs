@@ -1,5 +1,6 @@
 //! The receiver over real HTTP, in this process.
 
+pub(crate) mod activity;
 mod authentication;
 mod batches;
 pub(crate) mod certificates;

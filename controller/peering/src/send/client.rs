@@ -117,7 +117,7 @@ impl Client {
                 self.connection.insert(opened)
             }
         };
-        let authorization = self.shared.proofs.authorization(path, &body)?;
+        let authorization = self.shared.proofs.authorization("POST", path, &body)?;
         let posting = connection.post(path, content_type, authorization.as_deref(), body);
         let answer = in_time(&mut self.answer_pace, posting, TryError::AnswerTimeout).await?;
         self.retry_after = answer.retry_after;
@@ -142,7 +142,7 @@ async fn in_time<T>(
 }
 
 /// What the peer says is wrong. Nothing if the body has another form.
-fn explanation(body: &[u8]) -> String {
+pub(super) fn explanation(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     body["error"].as_str().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,5 @@
-//! One connection to one peer, kept while it lasts. One request at a time: that is what keeps the order.
+//! One connection to one peer, kept while it lasts. One request at a time: that is what keeps the order of
+//! what is pushed.
 
 use std::error::Error;
 use std::io;
@@ -122,7 +123,28 @@ impl Connection {
         authorization: Option<&str>,
         body: Bytes,
     ) -> Result<Answer, TryError> {
-        let mut request = Request::post(path).header(HOST, &self.host).header(CONTENT_TYPE, content_type);
+        let request = Request::post(path).header(CONTENT_TYPE, content_type);
+        self.exchange(request, authorization, body, MAX_ANSWER).await
+    }
+
+    /// Asks for a path with its query. The answer has at most `max` bytes.
+    pub(super) async fn get(
+        &mut self,
+        path: &str,
+        authorization: Option<&str>,
+        max: usize,
+    ) -> Result<Answer, TryError> {
+        self.exchange(Request::get(path), authorization, Bytes::new(), max).await
+    }
+
+    async fn exchange(
+        &mut self,
+        request: http::request::Builder,
+        authorization: Option<&str>,
+        body: Bytes,
+        max: usize,
+    ) -> Result<Answer, TryError> {
+        let mut request = request.header(HOST, &self.host);
         if let Some(authorization) = authorization {
             let mut value = HeaderValue::from_str(authorization).map_err(http::Error::from)?;
             value.set_sensitive(true);
@@ -133,7 +155,7 @@ impl Connection {
         let response = self.sender.send_request(request).await?;
         let status = response.status();
         let retry_after = response.headers().get(RETRY_AFTER).and_then(seconds);
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+        let body = Limited::new(response.into_body(), max).collect().await;
         Ok(Answer { status, retry_after, body: body.map_err(TryError::Body)?.to_bytes() })
     }
 }

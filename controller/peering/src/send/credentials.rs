@@ -66,9 +66,14 @@ impl Proofs {
     }
 
     /// The `authorization` header of one try.
-    pub(super) fn authorization(&self, path: &str, body: &[u8]) -> Result<Option<String>, RandomError> {
+    pub(super) fn authorization(
+        &self,
+        method: &str,
+        path: &str,
+        body: &[u8],
+    ) -> Result<Option<String>, RandomError> {
         if let Some(hmac) = &self.hmac {
-            return hmac.get().sign("POST", path, body, unix_now()).map(Some);
+            return hmac.get().sign(method, path, body, unix_now()).map(Some);
         }
         Ok(self.token.as_ref().map(|token| token.get().as_ref().clone()))
     }

@@ -33,7 +33,8 @@ pub enum Peers {
         /// `https`, with certificates for the name.
         secure: bool,
     },
-    /// The endpoints of a Service that serve, those that are ending among them.
+    /// The endpoints of a Service that serve, those that are ending among them. Who asks which sandboxes were
+    /// used asks those too that are ending and serve no more: they may have requests in flight.
     Service {
         /// Its namespace.
         namespace: String,
@@ -91,23 +92,39 @@ fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
 
 /// Why the peers were not found. A retry may help; until then the last known peers stay.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum DiscoveryError {
+pub enum DiscoveryError {
+    /// The name has no addresses, or nobody says which.
     #[error("{host}: {source}")]
-    Dns { host: String, source: io::Error },
+    Dns {
+        /// The name.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The credentials for the API server cannot be had.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// The API server does not say which endpoints there are.
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
 pub(super) struct Discovery {
     peers: Peers,
+    /// Whether endpoints that are ending are found, though they do not serve.
+    draining: bool,
     client: Option<Client>,
 }
 
 impl Discovery {
     pub(super) fn new(peers: Peers) -> Self {
-        Self { peers, client: None }
+        Self { peers, draining: false, client: None }
+    }
+
+    /// Finds those too that drain and do not serve any more. What they know counts; nobody has to wait until
+    /// such a one has taken a push.
+    pub(super) fn and_draining(self) -> Self {
+        Self { draining: true, ..self }
     }
 
     /// Whether the answer can change.
@@ -132,22 +149,25 @@ impl Discovery {
                 let selector = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
                 let slices = Api::namespaced(client.clone(), namespace).list(&selector).await?;
                 let server_name = format!("{name}.{namespace}.svc");
-                let found = addresses(&slices.items, *port);
+                let found = addresses(&slices.items, *port, self.draining);
                 Ok(found.into_iter().map(|a| PeerAddress::at(a, *secure, Some(&server_name))).collect())
             }
         }
     }
 }
 
-/// The addresses of the endpoints that serve, with this port or the slice's own.
-fn addresses(slices: &[EndpointSlice], port: Option<u16>) -> BTreeSet<SocketAddr> {
+/// The addresses of the endpoints that serve, or drain if that is asked for, with this port or the slice's
+/// own.
+fn addresses(slices: &[EndpointSlice], port: Option<u16>, draining: bool) -> BTreeSet<SocketAddr> {
     let mut found = BTreeSet::new();
     for slice in slices {
         let Some(port) = port.or_else(|| refresh_port(slice)) else { continue };
         for endpoint in &slice.endpoints {
             // A pod that is ending still answers requests, from a table that must stay true.
             let conditions = endpoint.conditions.as_ref();
-            if conditions.and_then(|known| known.serving.or(known.ready)).unwrap_or(true) {
+            let serves = conditions.and_then(|known| known.serving.or(known.ready)).unwrap_or(true);
+            let drains = conditions.and_then(|known| known.terminating) == Some(true);
+            if serves || (draining && drains) {
                 let addresses = endpoint.addresses.iter().filter_map(|text| text.parse::<IpAddr>().ok());
                 found.extend(addresses.map(|ip| SocketAddr::new(ip, port)));
             }
@@ -173,7 +193,26 @@ mod tests {
 
     fn addresses(items: &serde_json::Value, port: Option<u16>) -> Vec<String> {
         let slices: Vec<EndpointSlice> = serde_json::from_value(items.clone()).unwrap();
-        super::addresses(&slices, port).iter().map(ToString::to_string).collect()
+        super::addresses(&slices, port, false).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn who_asks_what_was_used_asks_those_that_drain_too() {
+        let items = json!([{
+            "ports": [{ "name": "refresh", "port": 7789 }],
+            "endpoints": [
+                { "addresses": ["10.0.0.1"], "conditions": { "ready": true, "serving": true, "terminating": false } },
+                { "addresses": ["10.0.0.2"], "conditions": { "ready": false, "serving": false, "terminating": true } },
+                { "addresses": ["10.0.0.3"], "conditions": { "ready": false, "serving": true, "terminating": true } },
+                { "addresses": ["10.0.0.4"], "conditions": { "ready": false, "serving": false, "terminating": false } },
+                { "addresses": ["10.0.0.5"], "conditions": { "ready": false } },
+            ],
+        }]);
+        assert_eq!(addresses(&items, None), ["10.0.0.1:7789", "10.0.0.3:7789"]);
+        let slices: Vec<EndpointSlice> = serde_json::from_value(items).unwrap();
+        let found = super::addresses(&slices, None, true);
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(found, ["10.0.0.1:7789", "10.0.0.2:7789", "10.0.0.3:7789"]);
     }
 
     #[test]

@@ -2,4 +2,5 @@
 
 mod lists;
 mod planes;
+mod reuse;
 mod source;

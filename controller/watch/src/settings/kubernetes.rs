@@ -173,7 +173,15 @@ fn check_entry(mut raw: ProviderConfig, key: &str, has_ranges: bool) -> Result<W
         );
         return Err(wrong(key, reason));
     }
+    let label_selector = both(provider.selector(), &label_selector);
     Ok(Watched { provider: Arc::from(provider), namespaces, label_selector })
+}
+
+/// The selector of what two selectors select.
+fn both(own: &str, given: &str) -> String {
+    let given = given.trim();
+    let comma = if own.is_empty() || given.is_empty() { "" } else { "," };
+    format!("{own}{comma}{given}")
 }
 
 fn is_namespace(text: &str) -> bool {

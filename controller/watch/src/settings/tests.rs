@@ -105,6 +105,25 @@ fn a_cluster_can_be_watched_with_or_without_a_routes_file() {
     assert!(both.routes_file().is_some() && both.kubernetes().is_some());
 }
 
+#[test]
+fn a_selector_narrows_the_one_that_the_provider_has() {
+    let own = sandgate_objects::sandbox_env::SELECTOR;
+    for (entry, selector) in [
+        (json!({ "kind": "sandbox-env" }), own.to_owned()),
+        (json!({ "kind": "sandbox-env", "label-selector": " " }), own.to_owned()),
+        (
+            json!({ "kind": "sandbox-env", "label-selector": "tier in (a, b),!old" }),
+            format!("{own},tier in (a, b),!old"),
+        ),
+        (json!({ "kind": "openkruise", "label-selector": "x=y" }), "x=y".to_owned()),
+    ] {
+        let settings = parse(&with(&json!([entry]))).unwrap();
+        let [watched] = settings.kubernetes().unwrap().watched() else { panic!("one is watched") };
+        assert_eq!(watched.label_selector, selector);
+        assert_eq!(super::selector::check(&watched.label_selector), Ok(()));
+    }
+}
+
 /// What the schema cannot say.
 #[test]
 fn two_entries_of_one_provider_may_not_watch_the_same_namespace() {

@@ -3,9 +3,10 @@
 use sandgate_config::{ConfigError, shortened};
 use serde_json::Value;
 
-use super::raw::RawConfig;
+use super::raw::{RawConfig, RawDialects};
 use super::{
-    AgentSandbox, FilterConfig, Kruise, MAX_COUNT, MAX_DOMAIN, MAX_LIST, MAX_NAME, MAX_NAMESPACE, OpenSandbox,
+    AgentSandbox, FilterConfig, Kruise, MAX_COUNT, MAX_DOMAIN, MAX_LIST, MAX_NAME, MAX_NAMESPACE,
+    OpenSandbox, SandboxEnv,
 };
 use crate::address::is_valid_namespace;
 use crate::recognise::parse_port;
@@ -28,8 +29,7 @@ const PORT_HEADER: &str = "dialects.kruise.sandbox-port-header";
 
 impl FilterConfig {
     pub(super) fn check(raw: RawConfig) -> Result<Self, ConfigError> {
-        let (kruise, agent_sandbox, opensandbox) =
-            (raw.dialects.kruise, raw.dialects.agent_sandbox, raw.dialects.opensandbox);
+        let RawDialects { kruise, agent_sandbox, opensandbox, sandbox_env } = raw.dialects;
         let names = [
             (HOST_HEADER, host_header(&raw.host_header_name)?),
             (ID_HEADER, header(ID_HEADER, &kruise.sandbox_header_name)?),
@@ -60,6 +60,10 @@ impl FilterConfig {
                 headers: opensandbox.enabled && opensandbox.headers,
                 host: opensandbox_host,
                 path: opensandbox.enabled && opensandbox.path.unwrap_or(path),
+            },
+            sandbox_env: SandboxEnv {
+                headers: sandbox_env.enabled && sandbox_env.headers,
+                path: sandbox_env.enabled && sandbox_env.path.unwrap_or(path),
             },
             host_header,
             domains,

@@ -60,6 +60,9 @@ pub(super) struct RawDialects {
     /// OpenSandbox.
     #[serde(deserialize_with = "object")]
     pub(super) opensandbox: RawOpenSandbox,
+    /// scitix Agent-Sandbox, whose kind is SandboxEnv.
+    #[serde(deserialize_with = "object")]
+    pub(super) sandbox_env: RawSandboxEnv,
 }
 
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
@@ -115,6 +118,23 @@ pub(super) struct RawOpenSandbox {
     /// The host {id}-{port}.{domain}.
     pub(super) host: bool,
     /// The path /{id}/{port}/{rest}. Without this key it is on or off as the path of the dialect kruise is.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "bool")]
+    pub(super) path: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(super) struct RawSandboxEnv {
+    /// Recognise this dialect at all.
+    pub(super) enabled: bool,
+    /// The headers X-Sandbox-ID and X-Sandbox-Port, both needed. The dialect agent-sandbox reads X-Sandbox-ID
+    /// in its own way. Where both are on, the table decides which is meant; with X-Sandbox-Namespace, or
+    /// without a port, it is the other one.
+    pub(super) headers: bool,
+    /// The path /sandboxes/{id}/{port}/{rest}. Without this key it is on or off as the path of the dialect
+    /// kruise is.
     #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "bool")]
     pub(super) path: Option<bool>,
@@ -188,6 +208,12 @@ impl Default for RawAgentSandbox {
 impl Default for RawOpenSandbox {
     fn default() -> Self {
         Self { enabled: true, headers: true, host: true, path: None }
+    }
+}
+
+impl Default for RawSandboxEnv {
+    fn default() -> Self {
+        Self { enabled: true, headers: true, path: None }
     }
 }
 

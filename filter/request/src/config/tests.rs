@@ -19,6 +19,7 @@ fn nothing_and_an_empty_object_are_the_defaults() {
     assert!(config.kruise.path && config.kruise.headers && config.kruise.host);
     assert!(config.opensandbox.path && config.opensandbox.headers && config.opensandbox.host);
     assert!(config.agent_sandbox.enabled && config.domains.is_empty());
+    assert!(config.sandbox_env.headers && config.sandbox_env.path);
     assert_eq!(config.kruise.id_header, "e2b-sandbox-id");
     assert_eq!(config.kruise.port_header, "e2b-sandbox-port");
     assert_eq!((config.kruise.default_port, config.agent_sandbox.default_port), (49983, 8888));
@@ -44,7 +45,8 @@ fn every_key_can_be_set() {
             "kruise": {"enabled": true, "path": false, "headers": true, "host": false,
               "sandbox-header-name": "X-Box", "sandbox-port-header": "X-Box-Port", "default-port": "8080"},
             "agent-sandbox": {"enabled": false, "default-namespace": "team-1", "default-port": 81},
-            "opensandbox": {"enabled": true, "headers": false, "host": true, "path": false}
+            "opensandbox": {"enabled": true, "headers": false, "host": true, "path": false},
+            "sandbox-env": {"enabled": true, "headers": false, "path": true}
           },
           "host-header-name": "X-Forwarded-Host",
           "domains": ["b.example", ".Sandboxes.B.example", "a.example", "A.Example"],
@@ -61,6 +63,7 @@ fn every_key_can_be_set() {
     assert_eq!(config.agent_sandbox.default_namespace, "team-1");
     assert_eq!(config.agent_sandbox.default_port, 81);
     assert!(!config.opensandbox.headers && config.opensandbox.host && !config.opensandbox.path);
+    assert!(!config.sandbox_env.headers && config.sandbox_env.path);
     assert_eq!(config.host_header, "x-forwarded-host");
     assert_eq!(config.domains, ["sandboxes.b.example", "a.example", "b.example"]);
     assert_eq!(config.unaddressed(), Unaddressed::Refuse);
@@ -73,10 +76,12 @@ fn every_key_can_be_set() {
 
 #[test]
 fn a_dialect_that_is_off_is_off_in_every_form() {
-    let json = br#"{"dialects":{"kruise":{"enabled":false,"path":true},"opensandbox":{"enabled":false}}}"#;
+    let json = br#"{"dialects":{"kruise":{"enabled":false,"path":true},"opensandbox":{"enabled":false},
+      "sandbox-env":{"enabled":false,"path":true}}}"#;
     let config = FilterConfig::parse(json).expect("the config is valid");
     assert!(!config.kruise.path && !config.kruise.headers && !config.kruise.host);
     assert!(!config.opensandbox.path && !config.opensandbox.headers && !config.opensandbox.host);
+    assert!(!config.sandbox_env.path && !config.sandbox_env.headers);
 }
 
 #[test]

@@ -130,8 +130,10 @@ fn an_agent_sandbox_request_gets_the_object_it_named_or_nothing() {
 #[test]
 fn a_uid_that_is_sent_must_be_the_sandboxs_in_every_form() {
     let (_writer, reader) = table([Observation { id: "team--box".into(), ..sandbox() }]);
-    let forms: [&[(&str, &str)]; 7] = [
+    let forms: [&[(&str, &str)]; 9] = [
         &[(":path", "/kruise/team--box/80/")],
+        &[("x-sandbox-id", "team--box"), ("x-sandbox-port", "80")],
+        &[(":path", "/sandboxes/team--box/80/")],
         &[("e2b-sandbox-id", "team--box")],
         &[("opensandbox-ingress-to", "team--box-80")],
         &[("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")],
@@ -153,6 +155,38 @@ fn a_uid_that_is_sent_must_be_the_sandboxs_in_every_form() {
         let twice = ask(&["uid-1", "uid-1"]);
         assert!(matches!(twice, Err(Refusal::Malformed { part: Part::Repeated, .. })), "{twice:?}");
     }
+}
+
+#[test]
+fn of_two_readings_of_a_sandbox_id_the_one_that_is_known_is_meant_and_two_that_are_known_are_refused() {
+    let called = |namespace: &str, name: &str, id: &str| Observation {
+        key: ObjectKey::new("test", namespace, name).expect("the key is valid"),
+        id: id.into(),
+        ..sandbox()
+    };
+    let named = || called("default", "demo", "default--demo");
+    let claimed = || called("team", "pool-x7k2p", "demo");
+    let header = [("x-sandbox-id", "demo"), ("x-sandbox-port", "80")];
+    let (writer, reader) = table([named(), claimed()]);
+    assert_eq!(decided(&reader, "", &header), Err(Refusal::TwoReadings));
+    let namespace = [header[0], header[1], ("x-sandbox-namespace", "default")];
+    assert_eq!(decided(&reader, "", &namespace), Ok("default--demo".into()));
+    assert_eq!(decided(&reader, "", &header[..1]), Ok("default--demo".into()), "an ID has no default port");
+    let alone = r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#;
+    assert_eq!(decided(&reader, alone, &header), Ok("demo".into()));
+    writer.delete(&claimed().key, None);
+    assert_eq!(decided(&reader, "", &header), Ok("default--demo".into()));
+    let (_writer, reader) = table([claimed()]);
+    assert_eq!(decided(&reader, "", &header), Ok("demo".into()));
+    assert_eq!(decided(&reader, "", &namespace), Err(Refusal::Unknown));
+    let (_writer, reader) = table([]);
+    assert_eq!(decided(&reader, "", &header), Err(Refusal::Unknown));
+    // An object that is not the one named, under an ID that looks composed, is not what is meant.
+    let (_writer, reader) = table([called("x", "y", "default--demo"), claimed()]);
+    assert_eq!(decided(&reader, "", &header), Ok("demo".into()));
+    // One that is known and not running is what is meant, all the same.
+    let (_writer, reader) = table([Observation { state: State::Unknown, ..claimed() }]);
+    assert_eq!(decided(&reader, "", &header), Err(Refusal::NotRunning(State::Unknown)));
 }
 
 #[test]
@@ -321,9 +355,11 @@ fn each_dialect_has_one_header_for_the_token_and_no_fallback() {
     let kruise = [("e2b-sandbox-id", "team--box")];
     let sig = [("x-sandbox-id", "box"), ("x-sandbox-namespace", "team")];
     let opensandbox = [("opensandbox-ingress-to", "team--box-80")];
+    let env = [(":path", "/sandboxes/team--box/80/")];
     for (address, right, other) in [
         (kruise.as_slice(), "x-access-token", "opensandbox-secure-access"),
         (sig.as_slice(), "x-access-token", "opensandbox-secure-access"),
+        (env.as_slice(), "x-access-token", "opensandbox-secure-access"),
         (opensandbox.as_slice(), "opensandbox-secure-access", "x-access-token"),
     ] {
         assert_eq!(ask(address, &[(right, "s3cret")]), Ok("team--box".into()));

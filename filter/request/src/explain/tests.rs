@@ -18,8 +18,10 @@ fn each_form_says_why_it_was_not_taken_until_one_is() {
             "kruise-header: no header e2b-sandbox-id",
             "opensandbox-header: no header opensandbox-ingress-to or open-sandbox-ingress",
             "agent-sandbox-header: no header x-sandbox-id",
+            "sandbox-env-header: no header x-sandbox-id",
             "kruise-host: the label in :authority does not have the shape of a host {port}-{id}.{domain}",
             "opensandbox-host: sandbox demo, port 8080",
+            "sandbox-env-path: not tried, since opensandbox-host had settled it",
             "opensandbox-path: not tried, since opensandbox-host had settled it",
         ]
     );
@@ -36,13 +38,13 @@ fn a_wrong_part_is_named_with_what_was_expected() {
 
 #[test]
 fn hosts_say_what_is_wrong_with_them() {
-    let host = |json, host| explained(json, &[(":authority", host)])[4].clone();
+    let host = |json, host| explained(json, &[(":authority", host)])[5].clone();
     assert_eq!(
         host("", "[::1]:80"),
         "kruise-host: :authority is an IPv6 address, which never names a sandbox"
     );
     assert_eq!(host("", "80-demo"), "kruise-host: :authority has no domain after its first label");
-    assert_eq!(explained("", &[])[4], "kruise-host: no host in :authority");
+    assert_eq!(explained("", &[])[5], "kruise-host: no host in :authority");
     assert_eq!(
         host(r#"{"domains":["example.com","b.example.com"]}"#, "80-demo.other.org"),
         "kruise-host: :authority is not under any of the domains b.example.com, example.com"
@@ -53,13 +55,67 @@ fn hosts_say_what_is_wrong_with_them() {
 fn switches_the_managers_api_and_rewrites_are_told() {
     let off = explained(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &[(":path", "/demo/80/x")]);
     assert_eq!(off[0], "kruise-path: switched off in the config");
-    assert_eq!(off[6], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
+    assert_eq!(off[8], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
     let api = explained("", &[(":path", "/kruise/api/x")]);
     assert_eq!(api[0], "kruise-path: /kruise/api is the manager's API and never a sandbox");
     assert_eq!(
-        explained("", &[])[6],
-        "opensandbox-path: the path does not begin with an ID and a segment of digits"
+        explained("", &[])[7..],
+        [
+            "sandbox-env-path: the path does not begin with /sandboxes/, an ID and a segment of digits",
+            "opensandbox-path: the path does not begin with an ID and a segment of digits",
+        ]
     );
     let own = explained(r#"{"dialects":{"kruise":{"sandbox-header-name":"X-Box"}}}"#, &[]);
     assert_eq!(own[1], "kruise-header: no header x-box");
+}
+
+#[test]
+fn both_readings_of_a_sandbox_id_are_told() {
+    let id = |json: &str, headers: &[(&str, &str)]| {
+        let steps = explained(json, headers);
+        [steps[3].clone(), steps[4].clone()]
+    };
+    let header = [("x-sandbox-id", "demo"), ("x-sandbox-port", "80")];
+    assert_eq!(
+        id("", &header),
+        [
+            "agent-sandbox-header: sandbox default--demo, port 80",
+            "sandbox-env-header: or sandbox demo, port 80: the table decides which one is meant",
+        ]
+    );
+    assert_eq!(
+        id("", &[header[0], header[1], (":authority", "80-demo.example.com")]),
+        [
+            "agent-sandbox-header: sandbox default--demo, port 80, but the host names the same as the other reading \
+             of the header",
+            "sandbox-env-header: sandbox demo, port 80",
+        ]
+    );
+    assert_eq!(
+        id("", &[header[0], header[1], (":authority", "80-default--demo.example.com")])[1],
+        "sandbox-env-header: sandbox demo, port 80, but the host names the same as the other reading of the header"
+    );
+    assert_eq!(
+        id("", &[header[0], header[1], ("e2b-sandbox-id", "demo")]),
+        [
+            "agent-sandbox-header: sandbox default--demo, port 80, but kruise-header names the same as the other \
+             reading of the header",
+            "sandbox-env-header: sandbox demo, port 80: the same as in kruise-header",
+        ]
+    );
+    assert_eq!(
+        id("", &header[..1])[1],
+        "sandbox-env-header: no header x-sandbox-port, which has no default here"
+    );
+    assert_eq!(
+        id("", &[header[0], header[1], ("x-sandbox-namespace", "team")])[1],
+        "sandbox-env-header: a namespace is sent, so the header holds a name and no ID"
+    );
+    let alone = r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#;
+    assert_eq!(id(alone, &header)[1], "sandbox-env-header: sandbox demo, port 80");
+    assert_eq!(
+        id(alone, &header[..1])[1],
+        "sandbox-env-header: no header x-sandbox-port, which has no default here"
+    );
+    assert!(id(alone, &[header[0], ("x-sandbox-port", "0")])[1].contains("not a valid port"));
 }

@@ -1,11 +1,12 @@
-//! The forms of address in paths and headers: OpenKruise with E2B, OpenSandbox, SIG agent-sandbox.
+//! The forms of address in paths and headers: OpenKruise with E2B, OpenSandbox, scitix Agent-Sandbox.
 //!
-//! Each function tries one form. The forms of the host are in [`host`]. Signed routes of OpenSandbox are not
-//! recognised: such a value is malformed.
+//! Each function tries one form. The forms of the host are in [`host`], those of `X-Sandbox-ID` in
+//! [`sandbox_id`](super::sandbox_id). Signed routes of OpenSandbox are not recognised: such a value is
+//! malformed.
 
 use sandgate_routes::is_valid_id;
 
-use super::{Absence, Attempt, host, is_digits, offer, parse_port, path_only, port_header, split_once};
+use super::{Absence, Attempt, host, is_digits, offer, parse_port, path_only, sent_port, split_once};
 use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Headers, Part};
 
@@ -55,7 +56,9 @@ pub(crate) fn kruise_header<H: Headers + ?Sized>(
         None => Attempt::Absent(Absence::NoHeader),
         Some(_) if headers.repeats(&kruise.id_header) => Attempt::Malformed(Part::Repeated),
         Some(id) => {
-            let port = port_header(headers, &kruise.port_header, kruise.default_port);
+            let default = AskedPort { number: kruise.default_port, is_default: true };
+            let port = sent_port(headers, &kruise.port_header);
+            let port = port.map(|port| port.map_or(default, AskedPort::from));
             offer(taken, Form::KruiseHeader, id, port, 0)
         }
     })
@@ -117,15 +120,35 @@ pub(crate) fn opensandbox_path(
     if !config.opensandbox.path {
         return Attempt::Absent(Absence::Off);
     }
+    id_and_port_path(path, b"/", Form::OpenSandboxPath, taken)
+}
+
+const SANDBOXES_PREFIX: &[u8] = b"/sandboxes/";
+
+/// `/sandboxes/{id}/{port}/{rest}`. The prefix alone does not make the shape: E2B's API has paths such as
+/// `/sandboxes/{id}/timeout`. So it is as weak as that of [`opensandbox_path`], and is tried before it.
+pub(crate) fn sandbox_env_path(
+    path: Option<&[u8]>,
+    config: &FilterConfig,
+    taken: &mut Option<Address>,
+) -> Attempt {
+    if !config.sandbox_env.path {
+        return Attempt::Absent(Absence::Off);
+    }
+    id_and_port_path(path, SANDBOXES_PREFIX, Form::SandboxEnvPath, taken)
+}
+
+/// Behind the prefix, a valid ID and a segment of nothing but digits.
+fn id_and_port_path(path: Option<&[u8]>, prefix: &[u8], form: Form, taken: &mut Option<Address>) -> Attempt {
     let shape = path.and_then(|path| {
-        let (id, port_on) = split_once(path_only(path).strip_prefix(b"/")?, b'/')?;
+        let (id, port_on) = split_once(path_only(path).strip_prefix(prefix)?, b'/')?;
         let port = split_once(port_on, b'/').map_or(port_on, |(port, _)| port);
         (is_valid_id(id) && is_digits(port)).then_some((id, port))
     });
     match shape {
         Some((id, port)) => {
-            let cut = 1 + id.len() + 1 + port.len();
-            offer(taken, Form::OpenSandboxPath, id, parse_port(port).map(AskedPort::from), cut)
+            let cut = prefix.len() + id.len() + 1 + port.len();
+            offer(taken, form, id, parse_port(port).map(AskedPort::from), cut)
         }
         None => Attempt::Absent(Absence::NotIdAndPort),
     }
@@ -136,43 +159,4 @@ pub(crate) fn id_and_port(label: &[u8]) -> Option<(&[u8], &[u8])> {
     let dash = label.iter().rposition(|byte| *byte == b'-')?;
     let (id, port) = (label.get(..dash)?, label.get(dash + 1..)?);
     is_digits(port).then_some((id, port))
-}
-
-pub(crate) const SANDBOX_ID: &str = "x-sandbox-id";
-const SANDBOX_NAMESPACE: &str = "x-sandbox-namespace";
-const SANDBOX_PORT: &str = "x-sandbox-port";
-
-/// SIG agent-sandbox: `X-Sandbox-ID` makes the shape, even if empty. Namespace and port have defaults, but
-/// only where they are not sent. `X-Sandbox-Pod-IP` is never read: the table says where a sandbox is.
-/// `X-Sandbox-UID` is no part of the address; the decision compares it with the route that was found.
-pub(crate) fn agent_sandbox_header<H: Headers + ?Sized>(
-    headers: &H,
-    config: &FilterConfig,
-    taken: &mut Option<Address>,
-) -> Attempt {
-    let dialect = &config.agent_sandbox;
-    if !dialect.enabled {
-        return Attempt::Absent(Absence::Off);
-    }
-    headers.with(SANDBOX_ID, |name| match name {
-        None => Attempt::Absent(Absence::NoHeader),
-        Some(_) if headers.repeats(SANDBOX_ID) => Attempt::Malformed(Part::Repeated),
-        Some(name) => headers.with(SANDBOX_NAMESPACE, |namespace| {
-            if namespace.is_some() && headers.repeats(SANDBOX_NAMESPACE) {
-                return Attempt::Malformed(Part::Repeated);
-            }
-            let namespace = namespace.unwrap_or(dialect.default_namespace.as_bytes());
-            let address =
-                Address::composed(namespace, name, port_header(headers, SANDBOX_PORT, dialect.default_port));
-            match (address, &taken) {
-                (Err(part), _) => Attempt::Malformed(part),
-                (Ok(address), None) => {
-                    *taken = Some(address);
-                    Attempt::Addressed
-                }
-                (Ok(address), Some(earlier)) if earlier.agrees_with(&address) => Attempt::Addressed,
-                (Ok(_), Some(earlier)) => Attempt::Conflicting(earlier.form()),
-            }
-        }),
-    })
 }

@@ -4,6 +4,7 @@ use crate::{FilterConfig, Form, Headers};
 mod conflicts;
 mod forms;
 mod order;
+mod sandbox_id;
 
 /// What was recognised, in one line: `form id:port`, then the rewritten path if there is one.
 fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
@@ -16,7 +17,11 @@ fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
         Recognition::Addressed(address) => {
             let mut target = format!("{} {}:{}", address.form().as_str(), address.id(), address.port());
             if let Some(other) = address.other_reading() {
-                assert_eq!(other.form(), Form::OpenSandboxHost);
+                let pairs = [
+                    (Form::KruiseHost, Form::OpenSandboxHost),
+                    (Form::AgentSandboxHeader, Form::SandboxEnvHeader),
+                ];
+                assert!(pairs.contains(&(address.form(), other.form())));
                 target = format!("{target} or {}:{}", other.id(), other.port());
             }
             let path = headers.with(":path", |path| {

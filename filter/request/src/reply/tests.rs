@@ -21,6 +21,7 @@ fn in_dialect(dialect: Dialect) -> Address {
         Dialect::Kruise => address("e2b-sandbox-id", "demo"),
         Dialect::AgentSandbox => address("x-sandbox-id", "demo"),
         Dialect::OpenSandbox => address("opensandbox-ingress-to", "demo-80"),
+        Dialect::SandboxEnv => address(":path", "/sandboxes/demo/80/"),
     }
 }
 
@@ -57,19 +58,19 @@ fn header(reply: &Reply, name: &str) -> Option<&'static str> {
 #[test]
 fn statuses_and_details_follow_the_dialect() {
     let refusals = [
-        (Refusal::NotReady, "gateway_not_ready", [503, 503, 503]),
-        (Refusal::Unknown, "sandbox_not_found", [502, 502, 404]),
-        (Refusal::Ambiguous, "sandbox_ambiguous", [502, 502, 502]),
-        (Refusal::NotRunning(State::Paused), "sandbox_not_running", [502, 502, 503]),
-        (Refusal::NotRunning(State::Creating), "sandbox_not_running", [502, 502, 503]),
-        (Refusal::NotRunning(State::Available), "sandbox_not_running", [502, 502, 503]),
-        (Refusal::NotRunning(State::Dead), "sandbox_not_running", [502, 502, 404]),
-        (Refusal::Unauthorized { header: ACCESS_TOKEN }, "unauthorized", [401, 401, 401]),
-        (Refusal::TwoReadings, "ambiguous_address", [400, 400, 400]),
-        (Refusal::Method, "method_not_allowed", [405, 405, 405]),
-        (Refusal::PortNotAllowed, "port_not_allowed", [403, 403, 403]),
-        (Refusal::JwtVerifierNotReady, "jwt_verifier_not_ready", [503, 503, 503]),
-        (Refusal::Panic, "sandgate_panic", [500, 500, 500]),
+        (Refusal::NotReady, "gateway_not_ready", [503, 503, 503, 503]),
+        (Refusal::Unknown, "sandbox_not_found", [502, 502, 404, 404]),
+        (Refusal::Ambiguous, "sandbox_ambiguous", [502, 502, 502, 502]),
+        (Refusal::NotRunning(State::Paused), "sandbox_not_running", [502, 502, 503, 502]),
+        (Refusal::NotRunning(State::Creating), "sandbox_not_running", [502, 502, 503, 502]),
+        (Refusal::NotRunning(State::Available), "sandbox_not_running", [502, 502, 503, 502]),
+        (Refusal::NotRunning(State::Dead), "sandbox_not_running", [502, 502, 404, 404]),
+        (Refusal::Unauthorized { header: ACCESS_TOKEN }, "unauthorized", [401, 401, 401, 401]),
+        (Refusal::TwoReadings, "ambiguous_address", [400, 400, 400, 400]),
+        (Refusal::Method, "method_not_allowed", [405, 405, 405, 405]),
+        (Refusal::PortNotAllowed, "port_not_allowed", [403, 403, 403, 403]),
+        (Refusal::JwtVerifierNotReady, "jwt_verifier_not_ready", [503, 503, 503, 503]),
+        (Refusal::Panic, "sandgate_panic", [500, 500, 500, 500]),
     ];
     for (refusal, details, statuses) in refusals {
         for (dialect, status) in Dialect::ALL.into_iter().zip(statuses) {
@@ -89,6 +90,30 @@ fn statuses_and_details_follow_the_dialect() {
             assert_eq!(part.details(), format!("{kind}_{}", part.as_str()));
         }
     }
+}
+
+/// Known and not served is 502, so a client need not come back soon.
+#[test]
+fn a_sandbox_of_a_pool_that_does_not_run_is_not_waited_for() {
+    let address = in_dialect(Dialect::SandboxEnv);
+    for state in [State::Creating, State::Unknown] {
+        let reply = reply(Refusal::NotRunning(state), Some(&address), Media::Json);
+        assert_eq!((reply.status, header(&reply, "retry-after")), (502, None), "{state}");
+    }
+}
+
+#[test]
+fn two_readings_are_told_of_what_has_them() {
+    let told = |address: &Address| {
+        json_of(&reply(Refusal::TwoReadings, Some(address), Media::Json))["message"].clone()
+    };
+    let header = [("x-sandbox-id", "demo"), ("x-sandbox-port", "80")];
+    let Recognition::Addressed(header) = recognise(header.as_slice(), &FilterConfig::default()) else {
+        panic!("it is an address");
+    };
+    assert!(told(&header).as_str().is_some_and(|message| message.starts_with("X-Sandbox-ID can be read")));
+    let host = address(":authority", "80-web-3000.example.com");
+    assert!(told(&host).as_str().is_some_and(|message| message.starts_with("The host can be read")));
 }
 
 #[test]

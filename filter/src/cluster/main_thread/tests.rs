@@ -396,7 +396,7 @@ fn a_cluster_that_replaces_another_ends_what_the_other_had_left_to_end() {
     let config = ClusterConfig::parse(b"{}").expect("a config");
     let reader = world.shared.reader().clone();
     let (shared, wants) = Shared::new(b"sandbox", config, reader, &world.process);
-    let changes = world.writer.subscribe_where(100, change_filter(&world.process));
+    let changes = world.writer.subscribe_where(100, change_filter(&world.process, &world.writer.reader()));
     world.main_thread = MainThread::new(&shared, wants, changes);
     (world.shared, world.envoy, world.called) = (shared, Envoy::default(), 0);
     assert!(host.is_closing(), "nobody goes to the hosts of the old one any more");

@@ -1,3 +1,4 @@
+use super::all::{MOST_REMEMBERED, TIDY, TIDY_SHARE};
 use super::*;
 
 #[test]
@@ -20,13 +21,128 @@ fn one_identity_has_one_usage_for_as_long_as_somebody_holds_it() {
     let usages = Usages::default();
     let (one, other) = (usages.of(1, "one"), usages.of(2, "two"));
     assert!(Arc::ptr_eq(&one, &usages.of(1, "one")) && !Arc::ptr_eq(&one, &other));
-    let before = Arc::downgrade(&one);
-    drop(one);
-    assert!(!Weak::ptr_eq(&before, &Arc::downgrade(&usages.of(1, "one"))));
     for identity in 3..10_000 {
         usages.of(identity, "id");
     }
-    assert!(usages.usages.lock().len() < 100, "{} usages that nobody has", usages.usages.lock().len());
+    let known = usages.known.lock().usages.len();
+    assert!(known <= TIDY + 2, "{known} usages that nobody has and that were never used");
+    assert!(Arc::ptr_eq(&one, &usages.of(1, "one")) && usages.followed().len() == 2);
+}
+
+/// A request of this identity begins and ends in this second.
+fn request(usages: &Usages, identity: u64, second: u32) {
+    usages.clock().set(Second(second));
+    let usage = usages.of(identity, &identity.to_string());
+    let entered = usage.enter(true, &Limits::new(10, 10, 100), || None).expect("room");
+    usage.leave(entered);
+}
+
+/// What is known, in the order of the identities.
+fn used(usages: &Usages) -> Vec<(u64, Option<u32>, u32)> {
+    let mut used = usages.used().0;
+    used.sort_unstable();
+    used.into_iter().map(|used| (used.identity, used.last_end.map(|end| end.0), used.open)).collect()
+}
+
+#[test]
+fn a_sandbox_is_in_use_while_a_request_is_in_flight_and_was_in_use_when_the_last_one_ended() {
+    let (usages, limits) = (Usages::default(), Limits::new(10, 10, 100));
+    let usage = usages.of(7, "seven");
+    assert_eq!(used(&usages), [], "to have a host is no activity");
+    usages.clock().set(Second(5));
+    let first = usage.enter(true, &limits, || None).expect("room");
+    assert_eq!(used(&usages), [(7, None, 1)]);
+    usages.clock().set(Second(9));
+    let second = usage.enter(false, &limits, || None).expect("room");
+    usage.leave(first);
+    assert_eq!(used(&usages), [(7, Some(9), 1)]);
+    usages.clock().set(Second(60));
+    usage.leave(second);
+    assert_eq!(used(&usages), [(7, Some(60), 0)]);
+    request(&usages, 7, 60);
+    assert_eq!(used(&usages), [(7, Some(60), 0)], "another in the same second");
+    request(&usages, 7, 61);
+    assert_eq!(used(&usages), [(7, Some(61), 0)]);
+}
+
+#[test]
+fn what_was_used_is_remembered_when_nobody_follows_it_and_goes_on_when_somebody_does_again() {
+    let usages = Usages::default();
+    request(&usages, 7, 5);
+    assert_eq!(
+        (usages.followed(), usages.is_followed(7), used(&usages)),
+        (vec![], false, vec![(7, Some(5), 0)])
+    );
+    usages.set_id(7, "moved");
+    usages.known.lock().tidy(MOST_REMEMBERED);
+    assert_eq!((usages.id_of(7).as_deref(), used(&usages)), (Some("moved"), vec![(7, Some(5), 0)]));
+    let again = usages.of(7, "moved");
+    assert!(usages.is_followed(7));
+    assert_eq!(used(&usages), [(7, Some(5), 0)]);
+    request(&usages, 7, 8);
+    drop(again);
+    assert_eq!(used(&usages), [(7, Some(8), 0)]);
+}
+
+#[test]
+fn so_many_are_remembered_and_the_least_recent_go_first_and_are_known_to_be_missing() {
+    let usages = Usages::default();
+    let held = usages.of(100, "held");
+    for (identity, second) in [(1, 30), (2, 10), (3, 40), (4, 20), (5, 20)] {
+        request(&usages, identity, second);
+    }
+    request(&usages, 100, 1);
+    assert_eq!(usages.used().1, Second::NEVER);
+    usages.known.lock().tidy(2);
+    assert_eq!(used(&usages), [(1, Some(30), 0), (3, Some(40), 0), (100, Some(1), 0)]);
+    assert_eq!(usages.used().1, Second(20));
+    drop(held);
+    usages.known.lock().tidy(2);
+    assert_eq!(used(&usages), [(1, Some(30), 0), (3, Some(40), 0)]);
+    assert_eq!(usages.used().1, Second(20), "the newest that was forgotten counts");
+}
+
+#[test]
+fn memory_is_bounded_however_many_sandboxes_come_and_go() {
+    let usages = Usages::default();
+    let count = 200_000;
+    for identity in 0..count {
+        request(&usages, identity, 1 + u32::try_from(identity / 1000).expect("few"));
+    }
+    let known = usages.known.lock().usages.len();
+    assert!(known <= MOST_REMEMBERED + (MOST_REMEMBERED / TIDY_SHARE) * 2, "{known} are known");
+    // What is missing is older than the time from which nothing is.
+    let (used, forgotten) = usages.used();
+    let newer = |used: &&Used| used.last_end > Some(forgotten);
+    let complete = used.iter().filter(newer).count();
+    assert_eq!(complete as u64, count - u64::from(forgotten.0) * 1000);
+}
+
+#[test]
+fn the_dead_are_forgotten_at_once_or_when_their_last_request_has_ended() {
+    let (usages, limits) = (Usages::default(), Limits::new(10, 10, 100));
+    request(&usages, 7, 5);
+    assert!(usages.is_known(7));
+    usages.set_gone(7);
+    assert!(!usages.is_known(7) && used(&usages).is_empty());
+    let usage = usages.of(8, "eight");
+    let entered = usage.enter(true, &limits, || None).expect("room");
+    usages.set_gone(8);
+    assert!(usages.is_followed(8), "its connections have yet to end");
+    usage.leave(entered);
+    drop(usage);
+    usages.known.lock().tidy(MOST_REMEMBERED);
+    assert!(!usages.is_known(8));
+    assert_eq!(usages.used().1, Second::NEVER, "nothing is missing");
+}
+
+#[test]
+fn what_only_a_sandbox_with_many_clients_needs_is_not_remembered() {
+    let usages = Usages::default();
+    request(&usages, 7, 5);
+    usages.of(7, "seven").shares();
+    usages.known.lock().tidy(MOST_REMEMBERED);
+    assert!(usages.of(7, "seven").shares.get().is_none());
 }
 
 #[test]
@@ -38,8 +154,7 @@ fn an_identity_that_is_followed_is_known_by_the_id_it_has_now() {
     assert_eq!(usages.id_of(7).as_deref(), Some("after"));
     assert_eq!((usages.followed(), usages.is_followed(8)), (vec![7], false));
     drop(held);
-    usages.set_id(7, "again");
-    assert_eq!((usages.id_of(7), usages.followed()), (None, vec![]));
+    assert_eq!((usages.is_followed(7), usages.followed()), (false, vec![]));
 }
 
 fn client(last: u8) -> Client {

@@ -1,5 +1,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -18,7 +19,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::receive::timeouts::Timeouts;
 use crate::{
-    HmacKey, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader,
+    Activity, HmacKey, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings, RefreshStatus,
+    RefreshStatusReader,
 };
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
@@ -106,14 +108,31 @@ impl Plane {
         Self::since(settings, Timeouts::default(), Limits::default(), Some(0)).await
     }
 
+    /// One that answers about the activity of the sandboxes of two providers.
+    pub(crate) async fn reporting(refresh: Value, activity: Arc<dyn Activity>) -> Self {
+        let providers = ["file", "openkruise"].map(ToOwned::to_owned);
+        let report = |receiver: Receiver| receiver.reporting(activity, providers.into());
+        Self::made(settings(refresh), Timeouts::default(), Limits::default(), Some(0), report).await
+    }
+
     async fn since(
         settings: RefreshSettings,
         timeouts: Timeouts,
         limits: Limits,
         since: Option<u64>,
     ) -> Self {
+        Self::made(settings, timeouts, limits, since, |receiver| receiver).await
+    }
+
+    async fn made(
+        settings: RefreshSettings,
+        timeouts: Timeouts,
+        limits: Limits,
+        since: Option<u64>,
+        more: impl FnOnce(Receiver) -> Receiver,
+    ) -> Self {
         let (writer, reader) = RouteTable::new(limits);
-        let mut receiver = Receiver::new(settings, policy(), writer.clone());
+        let mut receiver = more(Receiver::new(settings, policy(), writer.clone()));
         receiver.timeouts = timeouts;
         // So that a test need not wait for the next second to sign something.
         receiver.since = since;
@@ -187,7 +206,7 @@ impl Plane {
     /// Everything in the table, but for the numbers that are this process's own.
     pub(crate) fn dump(&self) -> String {
         let page = self.reader.page(&Default::default(), None, 10_000);
-        let line = |route: &std::sync::Arc<sandgate_routes::Route>| {
+        let line = |route: &Arc<sandgate_routes::Route>| {
             let text = format!("{route:?}");
             text.split(", identity").next().unwrap().to_owned()
         };

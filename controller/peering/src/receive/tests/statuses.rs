@@ -50,6 +50,26 @@ async fn the_provider_is_a_setting() {
 }
 
 #[tokio::test]
+async fn what_is_pushed_for_another_provider_is_answered_and_changes_nothing() {
+    let plane = Plane::start(json!({ "insecure": true, "provider": "mine" })).await;
+    for (provider, version) in [("mine", "2"), ("", "3")] {
+        let mut ours = message("running", version);
+        ours["provider"] = json!(provider);
+        assert_eq!(plane.push(&ours).await.status, 204);
+        assert_eq!(plane.reader.get("team--demo").unwrap().version().to_string(), version);
+    }
+    let mut other = message("dead", "4");
+    other["provider"] = json!("theirs");
+    assert_eq!(plane.push(&other).await.status, 204);
+    // A message that is wrong withdraws its object, unless the object is another provider's.
+    other["resourceVersion"] = json!("5");
+    other["ip"] = json!("no address");
+    assert_eq!(plane.push(&other).await.status, 204);
+    let route = plane.reader.get("team--demo").unwrap();
+    assert_eq!((route.version().to_string().as_str(), route.key().provider()), ("3", "mine"));
+}
+
+#[tokio::test]
 async fn the_providers_way_with_a_shared_id_holds_for_what_is_pushed_too() {
     for clash in [Clash::Rank, Clash::Refuse] {
         let mut settings = settings(json!({ "insecure": true, "provider": "opensandbox" }));

@@ -118,7 +118,7 @@ fn of_two_entries_of_a_provider_the_stricter_counts_for_what_is_pushed() {
 
 #[test]
 fn what_holds_for_the_watched_objects_of_a_provider_holds_for_the_pushed_ones() {
-    for kind in ["openkruise", "agent-sandbox", "opensandbox"] {
+    for kind in ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"] {
         let watched = watching(&[kind], json!({})).unwrap();
         let provider = &watched.kubernetes().unwrap().watched()[0].provider;
         let pushed = &watched.refresh().unwrap().pushed;
@@ -263,4 +263,15 @@ fn pod_ranges_are_ranges() {
         let error = with(ranges).unwrap_err();
         assert!(error.starts_with("pod-ranges: ") && error.contains(word), "{error}");
     }
+}
+
+#[test]
+fn the_providers_of_a_table_are_those_of_all_its_sources() {
+    let names = |settings: Settings| settings.providers().into_iter().collect::<Vec<_>>();
+    let refresh = json!({ "insecure": true, "provider": "mine" });
+    assert_eq!(names(parse(&whole(&refresh)).unwrap()), ["file", "mine"]);
+    let watched =
+        watching(&["openkruise", "opensandbox", "openkruise"], json!({ "provider": "opensandbox" }));
+    assert_eq!(names(watched.unwrap()), ["openkruise", "opensandbox"]);
+    assert_eq!(names(parse(&json!({ "routes-file": "r" })).unwrap()), ["file"]);
 }

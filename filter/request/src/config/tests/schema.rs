@@ -68,7 +68,7 @@ fn with(path: &str, value: Value) -> Value {
     path.rsplit('/').fold(value, |value, key| Value::Object([(key.to_owned(), value)].into_iter().collect()))
 }
 
-const SWITCHES: [&str; 11] = [
+const SWITCHES: [&str; 14] = [
     "enable-auth",
     "clear-route-cache",
     "dialects/kruise/enabled",
@@ -80,6 +80,9 @@ const SWITCHES: [&str; 11] = [
     "dialects/opensandbox/headers",
     "dialects/opensandbox/host",
     "dialects/opensandbox/path",
+    "dialects/sandbox-env/enabled",
+    "dialects/sandbox-env/headers",
+    "dialects/sandbox-env/path",
 ];
 const LIMITS: [&str; 2] = ["limits/requests-per-sandbox", "limits/connections-per-sandbox"];
 const PERCENT: &str = "limits/percent-per-client";
@@ -88,8 +91,14 @@ const PORT_LISTS: [&str; 2] = ["allowed-ports", "denied-ports"];
 const NAMES: [&str; 3] =
     ["dialects/kruise/sandbox-header-name", "dialects/kruise/sandbox-port-header", "host-header-name"];
 const NAMESPACE: &str = "dialects/agent-sandbox/default-namespace";
-const OBJECTS: [&str; 5] =
-    ["limits", "dialects", "dialects/kruise", "dialects/agent-sandbox", "dialects/opensandbox"];
+const OBJECTS: [&str; 6] = [
+    "limits",
+    "dialects",
+    "dialects/kruise",
+    "dialects/agent-sandbox",
+    "dialects/opensandbox",
+    "dialects/sandbox-env",
+];
 
 fn good() -> Vec<Value> {
     let mut all = vec![Value::Object(serde_json::Map::new()), with("host-header-name", ":authority".into())];

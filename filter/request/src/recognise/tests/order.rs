@@ -6,24 +6,26 @@ use super::{config, read, read_with};
 use crate::{FilterConfig, Form, Headers, Recognition, recognise};
 
 /// One header of each form, in the order of recognition, each with an ID and port of its own.
-const FORMS: [(Form, &str, &str, &str); 7] = [
+const FORMS: [(Form, &str, &str, &str); 9] = [
     (Form::KruisePath, ":path", "/kruise/a/1/", "kruise-path a:1 /"),
     (Form::KruiseHeader, "e2b-sandbox-id", "b", "kruise-header b:49983"),
     (Form::OpenSandboxHeader, "opensandbox-ingress-to", "c-3", "opensandbox-header c:3"),
     (Form::AgentSandboxHeader, "x-sandbox-id", "d", "agent-sandbox-header default--d:8888"),
+    (Form::SandboxEnvHeader, "x-sandbox-id", "h", "agent-sandbox-header default--h:8888"),
     (Form::KruiseHost, ":authority", "5-e.example.com", "kruise-host e:5"),
     (Form::OpenSandboxHost, ":authority", "f-6.example.com", "opensandbox-host f:6"),
+    (Form::SandboxEnvPath, ":path", "/sandboxes/i/9/", "sandbox-env-path i:9 /"),
     (Form::OpenSandboxPath, ":path", "/g/7/", "opensandbox-path g:7 /"),
 ];
 
 #[test]
-fn each_form_alone_is_the_address_and_of_two_the_last_form_alone_gives_way() {
+fn each_form_alone_is_the_address_and_of_two_the_last_forms_alone_give_way() {
     assert_eq!(FORMS.map(|(form, ..)| form), Form::ALL);
     for (index, (_, name, value, expected)) in FORMS.iter().enumerate() {
         assert_eq!(read(&[(name, value)]), *expected);
         for (form, other, later, _) in &FORMS[index + 1..] {
             let read = read(&[(other, later), (name, value)]);
-            if *form == Form::OpenSandboxPath && other != name {
+            if matches!(form, Form::SandboxEnvPath | Form::OpenSandboxPath) && other != name {
                 assert_eq!(read, *expected, "{name} against {other}");
             } else if other != name {
                 assert!(read.starts_with("conflict of "), "{name} against {other}: {read}");
@@ -65,18 +67,23 @@ fn each_form_can_be_switched_off_alone() {
         r#"{"dialects":{"kruise":{"path":false},"opensandbox":{"path":false}}}"#,
         r#"{"dialects":{"kruise":{"headers":false}}}"#,
         r#"{"dialects":{"opensandbox":{"headers":false}}}"#,
-        r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#,
+        r#"{"dialects":{"agent-sandbox":{"enabled":false},"sandbox-env":{"headers":false}}}"#,
+        r#"{"dialects":{"agent-sandbox":{"enabled":false},"sandbox-env":{"headers":false}}}"#,
         r#"{"dialects":{"kruise":{"host":false},"opensandbox":{"host":false}}}"#,
         r#"{"dialects":{"opensandbox":{"host":false}}}"#,
+        r#"{"dialects":{"sandbox-env":{"path":false}}}"#,
         r#"{"dialects":{"opensandbox":{"path":false}}}"#,
     ];
     for (json, (form, name, value, _)) in off.iter().zip(FORMS) {
         assert_eq!(read_with(&config(json), &[(name, value)]), "unaddressed", "{}", form.as_str());
         let kept = FORMS.iter().filter(|(kept, ..)| *kept != form).filter(|(kept, ..)| {
-            // Two of the configs switch off a pair of forms, since the later would take over the text.
+            // Some of the configs switch off a pair of forms, since the other would take over the text.
             !matches!(
                 (form, kept),
-                (Form::KruisePath, Form::OpenSandboxPath) | (Form::KruiseHost, Form::OpenSandboxHost)
+                (Form::KruisePath, Form::OpenSandboxPath)
+                    | (Form::KruiseHost, Form::OpenSandboxHost)
+                    | (Form::AgentSandboxHeader, Form::SandboxEnvHeader)
+                    | (Form::SandboxEnvHeader, Form::AgentSandboxHeader)
             )
         });
         for (_, name, value, expected) in kept {
@@ -87,11 +94,13 @@ fn each_form_can_be_switched_off_alone() {
 
 #[test]
 fn a_dialect_can_be_switched_off_as_a_whole() {
-    for dialect in ["kruise", "agent-sandbox", "opensandbox"] {
+    for dialect in ["kruise", "agent-sandbox", "opensandbox", "sandbox-env"] {
         let config = config(&format!(r#"{{"dialects":{{"{dialect}":{{"enabled":false}}}}}}"#));
         for (form, name, value, expected) in FORMS {
             let read = read_with(&config, &[(name, value)]);
-            if form.dialect().as_str() == dialect {
+            if form == Form::SandboxEnvHeader {
+                // It shares its header with another dialect.
+            } else if form.dialect().as_str() == dialect {
                 assert!(!read.starts_with(dialect), "{dialect}: {read}");
             } else {
                 assert_eq!(read, expected, "{dialect} off");
@@ -147,7 +156,8 @@ fn a_request_costs_one_read_for_each_header_that_could_name_a_sandbox() {
     let path = [(":path", "/kruise/demo/80/"), (":authority", "80-demo.example.com")];
     assert_eq!(asked(&FilterConfig::default(), &path), (true, all.map(String::from).to_vec()));
     let kruise_only = config(
-        r#"{"dialects":{"kruise":{"path":false},"agent-sandbox":{"enabled":false},"opensandbox":{"enabled":false}}}"#,
+        r#"{"dialects":{"kruise":{"path":false},"agent-sandbox":{"enabled":false},"opensandbox":{"enabled":false},
+          "sandbox-env":{"enabled":false}}}"#,
     );
     assert_eq!(
         asked(&kruise_only, &host),

@@ -132,7 +132,7 @@ impl World {
         let config = ClusterConfig::parse(config.as_bytes()).expect("a config");
         let process = Arc::<Process>::default();
         let (shared, wants) = Shared::new(b"sandbox", config, reader, &process);
-        let changes = writer.subscribe_where(feed, change_filter(&process));
+        let changes = writer.subscribe_where(feed, change_filter(&process, &writer.reader()));
         let main_thread = MainThread::new(&shared, wants, changes);
         let (envoy, workers) = (Envoy::default(), Vec::new());
         Self { writer, process, shared, main_thread, envoy, version: 0, workers, called: 0 }
