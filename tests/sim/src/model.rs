@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 pub use deletion::{DeleteOptions, Deleted};
 pub use history::{Change, Event};
 pub use kind::{
-    BATCHES, CHECKPOINTS, CONFIG_MAPS, EVENTS, JOBS, Kind, LEASES, PODS, POOLS, SANDBOX_SETS,
-    SANDBOX_TEMPLATES, SANDBOXES, SECRETS, SNAPSHOTS, TRAFFIC_POLICIES, VOLUME_CLAIMS,
+    BATCHES, CHECKPOINTS, CONFIG_MAPS, ENV_POOLS, ENVS, EVENTS, JOBS, Kind, LEASES, PODS, POOLS,
+    SANDBOX_SETS, SANDBOX_TEMPLATES, SANDBOXES, SECRETS, SNAPSHOTS, TRAFFIC_POLICIES, VOLUME_CLAIMS,
 };
 pub use object::Place;
 use object::{copy, metadata, text, uid};

@@ -48,7 +48,7 @@ impl Kind {
 
     /// Whether the kind is a custom resource.
     pub(crate) fn is_custom(&self) -> bool {
-        matches!(self.group, "agents.kruise.io" | "sandbox.opensandbox.io")
+        matches!(self.group, "agents.kruise.io" | "sandbox.opensandbox.io" | "agents.navix.sh")
     }
 
     /// Whether objects of this kind are deleted gracefully.
@@ -75,6 +75,11 @@ const fn opensandbox(plural: &'static str, kind: &'static str) -> Kind {
     Kind { group: "sandbox.opensandbox.io", ..custom(plural, kind, true, false) }
 }
 
+/// A kind of scitix's environments.
+const fn environment(plural: &'static str, kind: &'static str, status: bool) -> Kind {
+    Kind { group: "agents.navix.sh", ..custom(plural, kind, status, false) }
+}
+
 const fn core(plural: &'static str, kind: &'static str, status: bool, generation: bool) -> Kind {
     Kind { group: "", version: "v1", plural, kind, status, generation, unconditional: true, scale: false }
 }
@@ -95,6 +100,10 @@ pub static BATCHES: Kind = opensandbox("batchsandboxes", "BatchSandbox");
 pub static POOLS: Kind = opensandbox("pools", "Pool");
 /// `sandboxsnapshots`
 pub static SNAPSHOTS: Kind = opensandbox("sandboxsnapshots", "SandboxSnapshot");
+/// `sandboxenvs`
+pub static ENVS: Kind = environment("sandboxenvs", "SandboxEnv", true);
+/// `sandboxpools` of environments
+pub static ENV_POOLS: Kind = environment("sandboxpools", "SandboxPool", true);
 /// `jobs`
 pub static JOBS: Kind = Kind { group: "batch", ..core("jobs", "Job", true, true) };
 /// `pods`
@@ -111,7 +120,7 @@ pub static EVENTS: Kind = Kind { group: "events.k8s.io", ..core("events", "Event
 pub static LEASES: Kind =
     Kind { group: "coordination.k8s.io", unconditional: false, ..core("leases", "Lease", false, false) };
 
-static KINDS: [&Kind; 15] = [
+static KINDS: [&Kind; 17] = [
     &SANDBOXES,
     &SANDBOX_SETS,
     &SANDBOX_TEMPLATES,
@@ -120,6 +129,8 @@ static KINDS: [&Kind; 15] = [
     &BATCHES,
     &POOLS,
     &SNAPSHOTS,
+    &ENVS,
+    &ENV_POOLS,
     &JOBS,
     &PODS,
     &VOLUME_CLAIMS,

@@ -217,6 +217,7 @@ impl Process for Manager {
             secrets: Arc::new(SeededSecrets::new(start.seed)),
             random: sandgate_cache::Random::seeded(start.seed.rotate_left(17)),
             settings,
+            environments: None,
         });
         let mut sweeps = JoinSet::new();
         let sweeping = manager.clone();
