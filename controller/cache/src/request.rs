@@ -123,6 +123,14 @@ pub fn get(path: &str, name: &str) -> Built {
     built(Request::new(path).get(name, &GetParams::default()))
 }
 
+/// Reads nothing but the metadata of the object of this name below this path.
+///
+/// # Errors
+/// If the request cannot be built.
+pub fn get_metadata(path: &str, name: &str) -> Built {
+    built(Request::new(path).get_metadata(name, &GetParams::default()))
+}
+
 /// Lists the objects below this path that have these labels.
 ///
 /// # Errors
@@ -153,6 +161,18 @@ pub fn patch<T: Viewed>(
         Some(name) => request.patch_subresource(name, &seen.key.name, &parameters, &patch),
         None => request.patch(&seen.key.name, &parameters, &patch),
     })
+}
+
+/// Changes an object by a plain merge patch, whatever its version, if it is the one that was seen. It is for
+/// fields that nobody else writes.
+///
+/// # Errors
+/// If the request cannot be built.
+pub fn patch_any_version<T: Viewed>(seen: &Seen<T>, mut patch: Value, manager: &str) -> Built {
+    patch["metadata"]["uid"] = (*seen.uid).into();
+    let parameters = PatchParams { field_manager: Some(manager.to_owned()), ..PatchParams::default() };
+    let request = Request::new(path_of::<T>(&seen.key.namespace));
+    built(request.patch(&seen.key.name, &parameters, &Patch::Merge(patch)))
 }
 
 /// Deletes an object, if it is the one that was seen.

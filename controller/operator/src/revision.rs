@@ -15,9 +15,16 @@ pub(crate) const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub fn revision(contents: &Value) -> String {
     let mut text = String::new();
     canonical(contents, &mut text);
-    let hash =
-        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
+    fnv(&text)
+        .to_string()
+        .bytes()
+        .map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()]))
+        .collect()
+}
+
+/// FNV-1a with 32 bits.
+pub(crate) fn fnv(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The text that a hash is made of: the same for equal contents.

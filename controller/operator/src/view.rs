@@ -22,6 +22,7 @@
 //! never makes a second child.
 
 mod decode;
+mod environments;
 mod feed;
 mod index;
 mod opensandbox;
@@ -40,11 +41,16 @@ pub(crate) use sandgate_cache::{Seen, Viewed};
 use sandgate_cache::{Source, Store};
 use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
-use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool as SandboxPool, SandboxSnapshot};
+use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool as OpenSandboxPool, SandboxSnapshot};
+use sandgate_objects::sandbox_env::resources::{
+    EnvPod, SandboxEnv, SandboxPool as EnvPool, SandboxTemplate as EnvTemplate,
+};
 use sandgate_routes::Version;
 
 use crate::{Haste, Key};
 pub(crate) use decode::Kept;
+use environments::Environments;
+pub use environments::{EnvPodClass, EnvPodCounts, EnvPods, env_of};
 pub use feed::Feed;
 use opensandbox::OpenSandbox;
 pub use opensandbox::{
@@ -69,6 +75,12 @@ pub enum Controller {
     Pool,
     /// The one of OpenSandbox's snapshots.
     SandboxSnapshot,
+    /// The one of environments.
+    SandboxEnv,
+    /// The one of the pools of environments.
+    EnvPool,
+    /// The one that gives lone pools an environment.
+    PoolAdoption,
 }
 
 /// A kind, for feeds without a follower.
@@ -94,6 +106,14 @@ pub enum Kind {
     OwnPod,
     /// The Jobs that make snapshots.
     Job,
+    /// Environments.
+    SandboxEnv,
+    /// Pools of environments.
+    EnvPool,
+    /// Templates of environments.
+    EnvTemplate,
+    /// Pods of the pools of environments.
+    EnvPod,
 }
 
 /// Does the same with the type of a kind, whichever it is.
@@ -121,7 +141,7 @@ macro_rules! for_kind {
                 $what
             }
             Kind::Pool => {
-                type $object = SandboxPool;
+                type $object = OpenSandboxPool;
                 $what
             }
             Kind::SandboxSnapshot => {
@@ -138,6 +158,22 @@ macro_rules! for_kind {
             }
             Kind::Job => {
                 type $object = JobFacts;
+                $what
+            }
+            Kind::SandboxEnv => {
+                type $object = SandboxEnv;
+                $what
+            }
+            Kind::EnvPool => {
+                type $object = EnvPool;
+                $what
+            }
+            Kind::EnvTemplate => {
+                type $object = EnvTemplate;
+                $what
+            }
+            Kind::EnvPod => {
+                type $object = EnvPod;
                 $what
             }
         }
@@ -183,6 +219,7 @@ pub struct Inner {
     referrers: BTreeMap<Key, BTreeSet<(Controller, Key)>>,
     reserved: BTreeMap<Key, Reserved>,
     opensandbox: OpenSandbox,
+    environments: Environments,
     /// What is to be marked once the lock is free.
     dirty: BTreeSet<(Controller, Key)>,
 }

@@ -132,6 +132,38 @@ impl Writes {
         }
     }
 
+    /// Reads an object as the API server has it, with fields that its type does not know.
+    ///
+    /// # Errors
+    /// [`WriteError::Conflict`] if it is not as it was seen any more. See [`WriteError`].
+    pub(crate) async fn read_raw<T: Kept>(&self, seen: &Seen<T>) -> Result<Value, WriteError> {
+        let request = request::get(&path_of::<T>(&seen.key.namespace), &seen.key.name);
+        let text = self.send("get", T::KIND, request).await?;
+        let now = self.take_in::<T>(&text)?;
+        if now.version != seen.version || now.uid != seen.uid {
+            return Err(WriteError::Conflict(format!("{} was read at an older version", seen.key)));
+        }
+        serde_json::from_str(&text).map_err(unreadable)
+    }
+
+    /// Whether there is an object that the view does not have, of the core group. Nothing but its metadata is
+    /// read, so that a secret stays where it is.
+    ///
+    /// # Errors
+    /// See [`WriteError`]. An object that does not exist is no error.
+    pub(crate) async fn exists(
+        &self,
+        (kind, plural): (&'static str, &str),
+        key: &Key,
+    ) -> Result<bool, WriteError> {
+        let request = request::get_metadata(&path("", "v1", plural, &key.namespace), &key.name);
+        match self.send("get", kind, request).await {
+            Ok(_) => Ok(true),
+            Err(WriteError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Changes an object, or a subresource of it, if it is still as it was seen.
     ///
     /// # Errors

@@ -26,6 +26,7 @@ impl Marked {
                 Controller::BatchSandbox => "batch",
                 Controller::Pool => "pool",
                 Controller::SandboxSnapshot => "snapshot",
+                Controller::SandboxEnv | Controller::EnvPool | Controller::PoolAdoption => "environment",
             };
             written.lock().push(format!("{kind} {}", key.name));
         }));

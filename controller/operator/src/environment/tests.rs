@@ -1,0 +1,13 @@
+mod adoptions;
+mod drifts;
+mod faults;
+mod groups;
+mod pools;
+mod prunes;
+mod refusals;
+mod renders;
+mod revisions;
+mod rollouts;
+mod statuses;
+mod world;
+mod writers;
