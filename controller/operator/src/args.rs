@@ -1,5 +1,7 @@
 //! The command line. Each option is defined once, here, and may be given in the environment as well.
 
+mod env_pool;
+mod environments;
 mod opensandbox;
 #[cfg(test)]
 mod tests;
@@ -13,10 +15,13 @@ use clap::{ArgAction, Parser, ValueEnum};
 use sandgate_follow::Access;
 
 use crate::{Times, TimesError};
+pub use env_pool::{ActivityArgs, ActivityArgsError};
+pub use environments::EnvArgs;
 pub use opensandbox::{Bind, Concurrency, OpenSandboxArgs};
 
 /// Makes and keeps sandboxes: the controllers of Sandbox and SandboxSet (agents.kruise.io/v1alpha1), and
-/// those of BatchSandbox, Pool and SandboxSnapshot (sandbox.opensandbox.io/v1alpha1).
+/// those of BatchSandbox, Pool and SandboxSnapshot (sandbox.opensandbox.io/v1alpha1), and those of SandboxEnv
+/// and SandboxPool (agents.navix.sh/v1alpha1).
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "sandgate-operator",
@@ -124,6 +129,9 @@ pub struct Args {
     /// The controllers of OpenSandbox's kinds.
     #[command(flatten)]
     pub opensandbox: OpenSandboxArgs,
+    /// The controllers of environments.
+    #[command(flatten)]
+    pub environments: EnvArgs,
 }
 
 /// A controller, as `--controllers` names it.
@@ -144,6 +152,15 @@ pub enum ControllerName {
     /// The one of OpenSandbox's snapshots.
     #[value(name = "sandboxsnapshot")]
     SandboxSnapshot,
+    /// The one of environments.
+    #[value(name = "sandboxenv")]
+    SandboxEnv,
+    /// The one of the pools of environments.
+    #[value(name = "sandboxpool")]
+    EnvPool,
+    /// The one that gives lone pools an environment.
+    #[value(name = "pooladoption")]
+    PoolAdoption,
 }
 
 /// How lines of the log look.

@@ -1,13 +1,17 @@
 //! The reconcilers of Sandgate's control plane, as a library; `sandgate-operator` is a thin shell around it.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod args;
 mod assign;
+mod autoscale;
 mod batch;
 mod child_name;
 mod conditions;
 mod controller;
 mod deadline;
+mod env_pool;
+mod environment;
 mod events;
 mod facts;
 mod failures;
@@ -28,9 +32,27 @@ mod tasks;
 mod view;
 mod writes;
 
-pub use args::{Args, Bind, Concurrency, ControllerName, LogFormat, OpenSandboxArgs};
+pub use admission::{Admission, Admissions, Admitted, Cap, NotAdmitted, Verdict};
+pub use args::{
+    ActivityArgs, ActivityArgsError, Args, Bind, Concurrency, ControllerName, EnvArgs, LogFormat,
+    OpenSandboxArgs,
+};
+pub use autoscale::{
+    Admission as ScaleAdmission, AdmissionLadder, AdmissionOutcome, AdmissionRefusal, Growth, RefusalKind,
+    ScaleDecision, ScaleEvent, ScaleFloor, ScaleLevels, ScaleLimits, ScalePlan, ScalePool, ScaleReason,
+    ScaleSession, ScaleSnapshot, ScaleTrigger, ScaleVerdict, SessionChange, saturated_until,
+};
+#[cfg(any(test, feature = "testing"))]
+pub use autoscale::{ModelPool, ModelTimes, ScaleModel, ScaleRow};
 pub use batch::{BatchSandboxReconciler, BatchSettings};
 pub use controller::{Limits, Workers};
+pub use env_pool::{
+    Activity, EnvPoolMetrics, EnvPoolReconciler, GatewayActivity, Gateways, IdleRelease, Unreachable,
+};
+pub use environment::{
+    Catalog, EnvSettings, InstanceTypes, ListedClusters, NoInstanceTypes, PoolAdoptionReconciler,
+    SandboxEnvReconciler,
+};
 pub use events::{ClusterEvents, EventKind, EventTask, Events, NoEvents, Published, RecordedEvents};
 pub use lease::{Candidate, CandidateStatus, Leadership, Tenure, Term, Times, TimesError};
 pub use metrics::{ControllerMetrics, EventMetrics, Measured, Metrics, Scraped, WriteMetrics};
@@ -50,8 +72,9 @@ pub use tasks::{
     TaskPod, TaskSchedulingStrategy, TaskSource, Tasks, TokenError, TokenFile, WhenCompleted,
 };
 pub use view::{
-    BatchPod, Child, Class, ContainerFacts, ContainerState, Controller, Counts, Feed, JobFacts, Kind, Mark,
-    Members, Need, Needy, OwnPod, Owner, PodClass, PodFacts, PodPhase, PodState, PoolCounts, PoolLevels,
-    PoolLook, PoolPod, Rank, Reserved, Resize, SeenPod, Slots, View, mark_of, pool_of,
+    BatchPod, Child, Class, ContainerFacts, ContainerState, Controller, Counts, EnvPodClass, EnvPodCounts,
+    EnvPods, Feed, JobFacts, Kind, Mark, Members, Need, Needy, OwnPod, Owner, PodClass, PodFacts, PodPhase,
+    PodState, PoolCounts, PoolLevels, PoolLook, PoolPod, Rank, Reserved, Resize, SeenPod, Slots, View,
+    env_of, mark_of, pool_of,
 };
 pub use writes::Writes;

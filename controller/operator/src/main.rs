@@ -21,6 +21,10 @@ fn main() -> ExitCode {
     if let Err(error) = args.times() {
         wrong(error.to_string());
     }
+    let activity = &args.environments.activity;
+    if let Err(error) = activity.gateways(&args.access()).map(drop).and(activity.credentials().map(drop)) {
+        wrong(error.to_string());
+    }
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match args.log_format {
         LogFormat::Text => log.init(),

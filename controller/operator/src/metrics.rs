@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use sandgate_cache::daemon::ProcessMetrics;
 use tokio::time::Instant;
 
-use crate::{Category, PoolMetrics, TaskMetrics};
+use crate::{Category, EnvPoolMetrics, PoolMetrics, TaskMetrics};
 pub use scraped::Scraped;
 
 /// The start of every name of ours.
@@ -76,6 +76,8 @@ pub struct Metrics {
     pub events: EventMetrics,
     /// What pools do.
     pub pools: PoolMetrics,
+    /// What the pools of environments do.
+    pub env_pools: EnvPoolMetrics,
     /// What tasks do.
     pub tasks: TaskMetrics,
 }
@@ -93,6 +95,7 @@ impl Metrics {
             writes: WriteMetrics { writes: Family::default(), durations: histograms() },
             events: EventMetrics(Family::default()),
             pools: PoolMetrics::register(ours),
+            env_pools: EnvPoolMetrics::register(ours),
             tasks: TaskMetrics::register(ours),
         };
         ours.register(

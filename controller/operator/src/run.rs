@@ -54,12 +54,24 @@ pub enum RunError {
     /// `--task-executor-token-file`.
     #[error("--task-executor-token-file: {0}")]
     Token(crate::TokenError),
+    /// The options about gateways.
+    #[error(transparent)]
+    Activity(#[from] crate::ActivityArgsError),
+    /// The credentials for gateways.
+    #[error("--gateway-activity: {0}")]
+    Gateways(sandgate_peering::PushError),
     /// The signals of the process cannot be had.
     #[error("cannot wait for signals: {0}")]
     Signals(io::Error),
     /// `--strict-recovery`, and a batch has annotations that cannot be read.
     #[error("--strict-recovery: the annotations about the allocation of {0} cannot be read")]
     Malformed(Key),
+    /// Controllers of environments, and no `--local-cluster-id`.
+    #[error(
+        "--local-cluster-id: name the cluster that this is, as environments name it; the controller {0} writes only \
+         its part of an environment"
+    )]
+    NoCluster(&'static str),
     /// A task ended that must not.
     #[error("{0}, which must not happen; see the log")]
     Ended(String),

@@ -47,6 +47,18 @@ fn a_kubeconfig_that_is_missing_ends_it_with_1() {
 }
 
 #[test]
+fn controllers_of_environments_do_not_start_without_the_name_of_their_cluster() {
+    let server = Server::start();
+    for controller in ["sandboxenv", "pooladoption"] {
+        let mut command = operator(&["--listen", "127.0.0.1:0", "--controllers", controller, "--kubeconfig"]);
+        let output = command.arg(server.kubeconfig()).env_remove("LOCAL_CLUSTER_ID").output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("--local-cluster-id") && text.contains(controller), "{text}");
+    }
+}
+
+#[test]
 fn a_signal_ends_it_cleanly_and_the_log_is_json_if_asked_for() {
     let server = Server::start();
     let kubeconfig = server.kubeconfig();

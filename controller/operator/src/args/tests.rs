@@ -66,8 +66,10 @@ fn help_teaches_and_every_option_can_be_given_in_the_environment() {
     for word in ["Examples:", "--leader-elect=false", "/readyz", "hands over at once", "SIGTERM"] {
         assert!(help.contains(word), "{word} is not in\n{help}");
     }
-    // These are named as they are for OpenSandbox's operator.
-    let theirs = ["SYNC_SANDBOX_ALLOC_CONCURRENCY", "RECYCLE_POD_CONCURRENCY", "POD_NAMESPACE"].map(Some);
+    // These are named as they are for the operators of OpenSandbox and scitix.
+    let theirs =
+        ["SYNC_SANDBOX_ALLOC_CONCURRENCY", "RECYCLE_POD_CONCURRENCY", "POD_NAMESPACE", "LOCAL_CLUSTER_ID"]
+            .map(Some);
     for arg in Args::command().get_arguments().filter(|arg| !arg.is_hide_set()) {
         let Some(long) = arg.get_long().filter(|long| !["help", "version"].contains(long)) else { continue };
         let name = format!("SANDGATE_OPERATOR_{}", long.to_uppercase().replace('-', "_"));

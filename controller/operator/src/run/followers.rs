@@ -7,6 +7,9 @@ use sandgate_cache::Group;
 use sandgate_follow::{Api, Follower, Hooks, StatusCell, Target, Timing, supervise};
 use sandgate_objects::openkruise::resources::{Sandbox, SandboxSet, SandboxTemplate};
 use sandgate_objects::opensandbox::resources::{BatchSandbox, Pool, SandboxSnapshot};
+use sandgate_objects::sandbox_env::resources::{
+    EnvPod, SandboxEnv, SandboxPool as EnvPool, SandboxTemplate as EnvTemplate,
+};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
@@ -89,6 +92,10 @@ impl Followers {
                 Kind::PoolPod => self.follow::<PoolPod>(view, service),
                 Kind::OwnPod => self.follow::<OwnPod>(view, service),
                 Kind::Job => self.follow::<JobFacts>(view, service),
+                Kind::SandboxEnv => self.follow::<SandboxEnv>(view, service),
+                Kind::EnvPool => self.follow::<EnvPool>(view, service),
+                Kind::EnvTemplate => self.follow::<EnvTemplate>(view, service),
+                Kind::EnvPod => self.follow::<EnvPod>(view, service),
             }
         }
         kinds
@@ -135,6 +142,9 @@ fn needed(controller: ControllerName) -> &'static [Kind] {
         ControllerName::SandboxSnapshot => {
             &[Kind::SandboxSnapshot, Kind::BatchSandbox, Kind::PoolPod, Kind::OwnPod, Kind::Job]
         }
+        ControllerName::SandboxEnv => &[Kind::SandboxEnv, Kind::EnvPool, Kind::EnvTemplate],
+        ControllerName::EnvPool => &[Kind::SandboxEnv, Kind::EnvPool, Kind::EnvPod],
+        ControllerName::PoolAdoption => &[Kind::SandboxEnv, Kind::EnvPool],
     }
 }
 

@@ -10,20 +10,27 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use sandgate_cache::Group;
 use sandgate_cache::daemon::{identity, metrics_page};
+use sandgate_envs::NoRouter;
 use sandgate_follow::{Access, Timing};
+use sandgate_peering::{ActivityClient, ActivitySettings};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::followers::{FirstLists, Followers, missing};
 use super::ports::{self, Port};
-use super::settings::{batch_settings, pool_settings, snapshot_settings, workers_of};
+use super::settings::{batch_settings, env_settings, pool_settings, snapshot_settings, workers_of};
 use super::{Operator, RunError};
 use crate::{
-    Args, BatchSandboxReconciler, Candidate, CandidateStatus, Clock, ClusterEvents, ClusterExec, Controller,
-    ControllerName, Events, Followed, HttpExecutors, Key, Leadership, Limits, Metrics, Pace, Pages, Pauses,
-    PoolReconciler, Probes, Queue, Random, Reconciler, SandboxReconciler, SandboxSetReconciler,
-    SandboxSnapshotReconciler, Scraped, SystemClock, Times, TokenFile, View, Workers, Writes,
+    Activity, Args, BatchSandboxReconciler, Candidate, CandidateStatus, Clock, ClusterEvents, ClusterExec,
+    Controller, ControllerName, EnvPoolReconciler, Events, Followed, Gateways, HttpExecutors, IdleRelease,
+    Key, Leadership, Limits, Metrics, NoInstanceTypes, Pace, Pages, Pauses, PoolAdoptionReconciler,
+    PoolReconciler, Probes, Queue, Random, Reconciler, SandboxEnvReconciler, SandboxReconciler,
+    SandboxSetReconciler, SandboxSnapshotReconciler, Scraped, SystemClock, Times, TokenFile, View, Workers,
+    Writes,
 };
+
+/// The provider of environments, as gateways name it.
+const ENVIRONMENTS: &str = "sandbox-env";
 
 /// A lease task that has begun nothing for so many lease durations is stuck.
 const STUCK: u32 = 3;
@@ -122,6 +129,24 @@ pub(super) async fn assemble(
                 let settings = snapshot_settings(args);
                 start.spawn(SandboxSnapshotReconciler::new(view, writes, sink, clock, settings));
             }
+            Controller::SandboxEnv => {
+                let (random, cluster) = (Random::seeded(random.number()), local_cluster(args, name)?);
+                let settings = env_settings(args, cluster, Arc::new(NoRouter));
+                start.spawn(SandboxEnvReconciler::new(view, writes, sink, clock, random, settings));
+            }
+            Controller::EnvPool => {
+                let cluster = local_cluster(args, name)?;
+                let [random, drawn] = [random.number(), random.number()].map(Random::seeded);
+                let counted = metrics.env_pools.clone();
+                let (of_idle, of_writes, at) = (view.clone(), writes.clone(), Arc::clone(&clock));
+                let idle = IdleRelease::new(of_idle, of_writes, at, drawn, gateways(args)?, counted.clone());
+                start.beside("the release of unused sandboxes", |stop| idle.run(stop));
+                start.spawn(EnvPoolReconciler::new(view, writes, sink, clock, random, cluster, counted));
+            }
+            Controller::PoolAdoption => {
+                let (cluster, sizes) = (local_cluster(args, name)?, Arc::new(NoInstanceTypes));
+                start.spawn(PoolAdoptionReconciler::new(view, writes, sink, cluster, sizes));
+            }
         }
     }
 
@@ -204,6 +229,9 @@ fn watched(name: ControllerName) -> Controller {
         ControllerName::BatchSandbox => Controller::BatchSandbox,
         ControllerName::Pool => Controller::Pool,
         ControllerName::SandboxSnapshot => Controller::SandboxSnapshot,
+        ControllerName::SandboxEnv => Controller::SandboxEnv,
+        ControllerName::EnvPool => Controller::EnvPool,
+        ControllerName::PoolAdoption => Controller::PoolAdoption,
     }
 }
 
@@ -214,7 +242,26 @@ fn name(controller: Controller) -> &'static str {
         Controller::BatchSandbox => BatchSandboxReconciler::NAME,
         Controller::Pool => PoolReconciler::NAME,
         Controller::SandboxSnapshot => SandboxSnapshotReconciler::NAME,
+        Controller::SandboxEnv => SandboxEnvReconciler::NAME,
+        Controller::EnvPool => EnvPoolReconciler::NAME,
+        Controller::PoolAdoption => PoolAdoptionReconciler::NAME,
     }
+}
+
+/// The cluster that this is.
+fn local_cluster<'a>(args: &'a Args, controller: &'static str) -> Result<&'a str, RunError> {
+    let cluster = args.environments.local_cluster_id.as_str();
+    if cluster.is_empty() { Err(RunError::NoCluster(controller)) } else { Ok(cluster) }
+}
+
+/// The gateways that know which sandboxes of environments are used; none if none are asked.
+fn gateways(args: &Args) -> Result<Option<Arc<dyn Activity>>, RunError> {
+    let options = &args.environments.activity;
+    let Some(peers) = options.gateways(&args.access())? else { return Ok(None) };
+    let credentials = options.credentials()?;
+    let client = ActivityClient::new(ActivitySettings::default(), peers, &credentials);
+    let client = client.map_err(RunError::Gateways)?;
+    Ok(Some(Arc::new(Gateways::new(client, ENVIRONMENTS))))
 }
 
 /// What the workers of one controller need.
@@ -231,6 +278,16 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
+    /// Runs a task of a controller beside it, once everything is listed.
+    fn beside<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        name: &str,
+        task: impl FnOnce(CancellationToken) -> F + Send + 'static,
+    ) {
+        let listed = self.listed.clone();
+        self.workers.spawn(name, |stop| listed.then(stop, task));
+    }
+
     fn spawn<R: Reconciler>(&mut self, reconciler: R) {
         let (queue, leadership, events) = (self.queue.clone(), self.leadership.clone(), self.events.clone());
         let metrics = self.metrics.controller(R::NAME);

@@ -1,12 +1,23 @@
 //! What the options mean for each controller.
 
-use crate::{Args, BatchSettings, Concurrency, Controller, OpenSandboxArgs, PoolSettings, SnapshotSettings};
+use std::sync::Arc;
+
+use sandgate_envs::EnvRouterSync;
+
+use crate::{
+    Args, BatchSettings, Concurrency, Controller, EnvSettings, ListedClusters, OpenSandboxArgs, PoolSettings,
+    SnapshotSettings,
+};
+
+/// How many environments are worked on at a time.
+const ENV_WORKERS: usize = 4;
 
 /// How many objects a controller works on at a time.
 pub(super) fn workers_of(args: &Args, controller: Controller) -> usize {
     let Concurrency { batch, pool, snapshot } = args.opensandbox.concurrency;
     match controller {
-        Controller::Sandbox | Controller::SandboxSet => args.workers.into(),
+        Controller::Sandbox | Controller::SandboxSet | Controller::EnvPool => args.workers.into(),
+        Controller::SandboxEnv | Controller::PoolAdoption => ENV_WORKERS.min(args.workers.into()),
         Controller::BatchSandbox => batch,
         Controller::Pool => pool,
         Controller::SandboxSnapshot => snapshot,
@@ -35,6 +46,11 @@ pub(super) fn snapshot_settings(args: &Args) -> SnapshotSettings {
         push_secret: given(options.snapshot_push_secret),
         pull_secret: given(options.image_committer_pull_secret),
     }
+}
+
+pub(super) fn env_settings(args: &Args, cluster: &str, router: Arc<dyn EnvRouterSync>) -> EnvSettings {
+    let clusters = args.environments.clusters.iter().filter(|name| !name.is_empty()).cloned().collect();
+    EnvSettings { cluster: cluster.into(), catalog: Arc::new(ListedClusters(clusters)), router }
 }
 
 /// An option whose default is the empty text.

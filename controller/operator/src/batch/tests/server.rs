@@ -52,6 +52,8 @@ struct Inner {
     quota: Option<&'static str>,
     /// Why pods are not deleted.
     hold: Option<&'static str>,
+    /// Which objects are not shown, and the code of the answer.
+    mute: Option<(&'static str, u16)>,
     now: String,
 }
 
@@ -203,6 +205,9 @@ impl Inner {
             return Ok(self.list(plural, namespace, &selector.unwrap_or_default().replace("%3D", "=")));
         };
         let name = (plural.to_owned(), Key::new(namespace, name));
+        if let Some((_, code)) = self.mute.filter(|(plural, _)| *method == Method::GET && *plural == name.0) {
+            return Err(Refusal(code, "Muted"));
+        }
         match *method {
             Method::GET => self.objects.get(&name).cloned().ok_or(Refusal(404, "NotFound")),
             Method::PATCH => self.patch(&name, body, parts.next()),
@@ -297,6 +302,11 @@ impl Server {
         self.inner.lock().hold = why;
     }
 
+    /// Answers with this code when an object of this kind is asked for, or as it should.
+    pub(crate) fn mute(&self, objects: Option<(&'static str, u16)>) {
+        self.inner.lock().mute = objects;
+    }
+
     pub(crate) fn at(&self, now: &str) {
         now.clone_into(&mut self.inner.lock().now);
     }
@@ -317,8 +327,19 @@ impl Server {
 
     /// Somebody changes an object, status included.
     pub(crate) fn change(&self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        self.change_in("n", plural, name, change);
+    }
+
+    /// The same in a namespace, or in none.
+    pub(crate) fn change_in(
+        &self,
+        namespace: &str,
+        plural: &str,
+        name: &str,
+        change: impl FnOnce(&mut Value),
+    ) {
         let mut inner = self.inner.lock();
-        let name = (plural.to_owned(), Key::new("n", name));
+        let name = (plural.to_owned(), Key::new(namespace, name));
         let Some(before) = inner.objects.get(&name).cloned() else { panic!("there is no {name:?}") };
         let mut after = before.clone();
         change(&mut after);
@@ -339,8 +360,13 @@ impl Server {
 
     /// An object is gone at once: a pod that has ended, what the garbage collector deletes.
     pub(crate) fn remove(&self, plural: &str, name: &str) {
+        self.remove_in("n", plural, name);
+    }
+
+    /// The same in a namespace, or in none.
+    pub(crate) fn remove_in(&self, namespace: &str, plural: &str, name: &str) {
         let mut inner = self.inner.lock();
-        let name = (plural.to_owned(), Key::new("n", name));
+        let name = (plural.to_owned(), Key::new(namespace, name));
         if let Some(mut object) = inner.objects.remove(&name) {
             object["metadata"]["resourceVersion"] = inner.next().into();
             inner.news.push((name, None, object));
@@ -374,6 +400,9 @@ fn kinds(plural: &str, object: &Value) -> Vec<Kind> {
         "batchsandboxes" => vec![Kind::BatchSandbox],
         "pools" => vec![Kind::Pool],
         "sandboxsnapshots" => vec![Kind::SandboxSnapshot],
+        "sandboxenvs" => vec![Kind::SandboxEnv],
+        "sandboxpools" => vec![Kind::EnvPool],
+        "sandboxtemplates" => vec![Kind::EnvTemplate],
         "pods" if !labels["sandbox.opensandbox.io/pool-name"].is_null() => vec![Kind::PoolPod],
         "pods" if !labels["batch-sandbox.sandbox.opensandbox.io/pod-index"].is_null() => vec![Kind::OwnPod],
         "jobs" if !labels["sandbox.opensandbox.io/sandbox-snapshot-name"].is_null() => vec![Kind::Job],

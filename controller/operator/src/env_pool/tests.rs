@@ -1,0 +1,10 @@
+mod chores;
+mod idles;
+mod lives;
+mod owners;
+mod plans;
+mod property;
+mod refusals;
+mod scales;
+mod statuses;
+mod world;
