@@ -1,6 +1,7 @@
-//! The cache: the objects of seven kinds, their indexes, and who is told of changes.
+//! The cache: the objects of ten kinds, their indexes, and who is told of changes.
 
 mod builder;
+mod environments;
 mod feed;
 mod hub;
 mod index;
@@ -25,10 +26,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::{ReentrantMutex, RwLock};
 use sandgate_follow::Rejected;
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxEnv, SandboxPool};
 use sandgate_routes::Version;
 
 use crate::{Clock, ConfigMapFacts, Key, PvcFacts, SecretFacts, Seen, Source, Store};
 pub use builder::{BuildError, CacheBuilder};
+use environments::IdlePods;
 pub use feed::Feed;
 use hub::Hubs;
 use index::Index;
@@ -62,11 +65,17 @@ pub enum Kind {
     ConfigMap,
     /// PersistentVolumeClaims.
     Pvc,
+    /// Environments of scitix.
+    SandboxEnv,
+    /// The pools of environments.
+    SandboxPool,
+    /// The pods of those pools.
+    EnvPod,
 }
 
 impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 7] = [
+    /// Every kind, whether a cache follows it or not. See [`Cache::kinds`].
+    pub const ALL: [Self; 10] = [
         Self::Sandbox,
         Self::SandboxSet,
         Self::Checkpoint,
@@ -74,6 +83,9 @@ impl Kind {
         Self::Secret,
         Self::ConfigMap,
         Self::Pvc,
+        Self::SandboxEnv,
+        Self::SandboxPool,
+        Self::EnvPod,
     ];
 
     /// A fixed name, for metrics: the plural of the resource.
@@ -86,6 +98,9 @@ impl Kind {
             Self::Secret => "secrets",
             Self::ConfigMap => "configmaps",
             Self::Pvc => "persistentvolumeclaims",
+            Self::SandboxEnv => "sandboxenvs",
+            Self::SandboxPool => "sandboxpools",
+            Self::EnvPod => "pods",
         }
     }
 }
@@ -101,6 +116,9 @@ macro_rules! for_kind {
             Kind::Secret => $run::<SecretFacts>($($argument),*),
             Kind::ConfigMap => $run::<ConfigMapFacts>($($argument),*),
             Kind::Pvc => $run::<PvcFacts>($($argument),*),
+            Kind::SandboxEnv => $run::<SandboxEnv>($($argument),*),
+            Kind::SandboxPool => $run::<SandboxPool>($($argument),*),
+            Kind::EnvPod => $run::<EnvPod>($($argument),*),
         }
     };
 }
@@ -137,6 +155,9 @@ pub struct Inner {
     secrets: Store<SecretFacts>,
     config_maps: Store<ConfigMapFacts>,
     pvcs: Store<PvcFacts>,
+    envs: Store<SandboxEnv>,
+    env_pools: Store<SandboxPool>,
+    env_pods: Store<EnvPod>,
     pools: Pools,
     ids: Index<SandboxFacts>,
     owners: Index<SandboxFacts>,
@@ -145,6 +166,10 @@ pub struct Inner {
     checkpoint_owners: Index<Checkpoint>,
     pvc_owners: Index<PvcFacts>,
     volumes: Index<PvcFacts>,
+    env_names: Index<SandboxEnv>,
+    env_ids: Index<EnvPod>,
+    env_owners: Index<EnvPod>,
+    idle_pods: IdlePods,
     sharing: Sharing,
     /// What is to be told once the lock is free, in the order in which it happened.
     news: Vec<News>,
@@ -168,6 +193,11 @@ impl Cache {
         Feed { cache: self.clone(), kind: PhantomData }
     }
 
+    /// The kinds that are followed.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.shared.parts.kinds()
+    }
+
     /// Whether every kind that is followed has been listed. What a read does not find before that may exist.
     pub fn synced(&self) -> bool {
         let inner = self.shared.inner.read();
@@ -175,6 +205,11 @@ impl Cache {
             T::peek(inner).is_complete()
         }
         self.shared.parts.kinds().all(|kind| for_kind!(kind, is_complete(&inner)))
+    }
+
+    /// The version up to which the watch of a kind has shown everything.
+    pub fn shown_up_to<T: Kept>(&self) -> Option<Version> {
+        T::peek(&self.shared.inner.read()).shown_up_to().cloned()
     }
 
     /// How many objects of a kind there are.

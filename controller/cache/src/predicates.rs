@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names;
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
+use sandgate_objects::sandbox_env::names::ANNOTATION_ARMED;
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxPhase};
 use sandgate_routes::State;
 
 use crate::{Check, PvcFacts};
@@ -177,6 +179,28 @@ pub fn checkpoint_done(checkpoint: &Checkpoint) -> Check {
         "Failed" => Check::Failed(format!("the checkpoint failed: {message}")),
         "Terminating" => Check::Failed("the checkpoint is being deleted".to_owned()),
         _ => Check::Not,
+    }
+}
+
+/// The wait for the sandbox of this ID, which has claimed a pod of a pool: until the pod runs it, with an
+/// address, and armed if it must be. It fails where the sandbox has lost the pod, or the pod cannot run.
+pub fn env_running(pod: &EnvPod, id: &str) -> Check {
+    let failed = |why: &str| Check::Failed(format!("the pod of the sandbox {why}"));
+    if pod.sandbox_id() != id {
+        return failed("is not the sandbox's any more");
+    }
+    let message = pod.message.as_deref().unwrap_or("no reason is given");
+    match (pod.sandbox_phase(), pod.phase.as_str()) {
+        _ if pod.is_deleting() => failed("is being deleted"),
+        (_, "Failed" | "Succeeded") => failed(&format!("has ended: {message}")),
+        (SandboxPhase::Stopping | SandboxPhase::Idle, _) => failed("is on its way back to the pool"),
+        (SandboxPhase::Failed, _) => failed("cannot be used"),
+        (SandboxPhase::Starting, _) => Check::Not,
+        (SandboxPhase::Running, phase) => {
+            let armed = pod.annotation(ANNOTATION_ARMED);
+            let is_armed = armed.is_empty() || armed == id;
+            Check::holds(phase == "Running" && is_armed && pod.ip.is_some())
+        }
     }
 }
 

@@ -134,6 +134,11 @@ impl<T> Store<T> {
         self.complete
     }
 
+    /// The version up to which the watch has shown everything.
+    pub fn shown_up_to(&self) -> Option<&Version> {
+        self.reached.as_ref()
+    }
+
     /// Takes an object in, unless something newer is known.
     pub fn offer(&mut self, seen: Arc<Seen<T>>, source: Source) -> Option<Change<T>> {
         if source == Source::Watch

@@ -190,6 +190,29 @@ pub fn paused(sandbox: Value) -> Value {
     sandbox
 }
 
+/// A pod of an environment's pool `pool` that can be claimed.
+pub fn env_pod(name: &str, pool: &str) -> Value {
+    let mut ready = condition("Ready", true, "PodReady");
+    ready["lastTransitionTime"] = EPOCH.into();
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": {"agentbox.navix.sh/sandbox-pool": pool, "agentbox.navix.sh/sandbox-phase": "idle"},
+        },
+        "spec": {"containers": [{"name": "main", "image": "idle:1"}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [ready]},
+    })
+}
+
+/// The same pod, as the sandbox `id` of `owner`, in this phase.
+#[must_use]
+pub fn env_sandbox(mut pod: Value, id: &str, owner: &str, phase: &str) -> Value {
+    pod["metadata"]["labels"]["agentbox.navix.sh/sandbox-phase"] = phase.into();
+    pod["metadata"]["labels"]["agentbox.navix.sh/sandbox-id"] = id.into();
+    pod["metadata"]["annotations"]["sandgate.dev/owner"] = owner.into();
+    pod
+}
+
 /// A set of this many.
 pub fn set(name: &str, replicas: i32) -> Value {
     json!({"metadata": {"name": name}, "spec": {"replicas": replicas}, "status": {"updateRevision": "r1"}})

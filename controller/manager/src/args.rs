@@ -37,7 +37,7 @@ Examples:
   curl 127.0.0.1:8091/readyz
       What is missing until it can work, such as a CRD that is not installed.
 
-A template is the name of a SandboxSet. Replicas need no election: each serves every request, and the API server decides \
+A template is the name of a SandboxSet, or with --environments of a SandboxEnv. Replicas need no election: each serves every request, and the API server decides \
 between them.
 
 The API is served once every resource has been listed. Gateways that are named are told of every create, pause, resume \
@@ -124,6 +124,16 @@ pub struct Args {
         help_heading = "Cluster"
     )]
     pub no_internet_namespaces: Vec<String>,
+
+    /// Whether scitix's environments are served too (SandboxEnv of agents.navix.sh): a template may then be
+    /// the name of one. It needs --local-cluster-id
+    #[arg(long, env = "SANDGATE_MANAGER_ENVIRONMENTS", value_name = "BOOL", action = ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = "true",
+          help_heading = "Cluster")]
+    pub environments: bool,
+    /// The cluster that this is, as environments name it
+    #[arg(long, env = "LOCAL_CLUSTER_ID", value_name = "NAME", help_heading = "Cluster")]
+    pub local_cluster_id: Option<String>,
 
     /// The gateways to tell: http://HOST:PORT or https://HOST:PORT, may be repeated; or once
     /// service:NAMESPACE/NAME or dns:HOST, with :PORT or without [default: none, they watch by themselves]
@@ -297,6 +307,11 @@ impl Args {
         })
     }
 
+    /// The cluster that environments are served in, if they are.
+    pub fn environments(&self) -> Option<&str> {
+        self.local_cluster_id.as_deref().filter(|_| self.environments)
+    }
+
     /// OpenKruise's Secret, if its keys are accepted.
     pub fn openkruise_keys(&self) -> Option<Key> {
         self.openkruise_key_store.as_ref().map(|name| Key::new(&self.system_namespace, name))
@@ -344,6 +359,12 @@ impl Args {
         if self.insecure_no_auth && !self.listen.ip().is_loopback() {
             let reason = format!("only where nobody else can connect, and --listen is {}", self.listen);
             return Err(ArgsError { option: "--insecure-no-auth", reason });
+        }
+        let has_cluster = self.local_cluster_id.as_ref().is_some_and(|cluster| !cluster.is_empty());
+        if self.environments && !has_cluster {
+            let reason =
+                "environments need --local-cluster-id: a manager serves those of its own cluster".to_owned();
+            return Err(ArgsError { option: "--environments", reason });
         }
         let needs_ca = self.gateways.iter().any(|gateway| gateway.starts_with("https:"));
         if needs_ca && self.push_ca.is_none() {

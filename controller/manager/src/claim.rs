@@ -8,7 +8,7 @@
 //! - An `Idempotency-Key` gives one sandbox, across replicas and crashes ([`idempotency`]).
 //! - Whoever came first gets the first sandbox that comes into the pool ([`queue`]); nobody polls.
 
-mod idempotency;
+pub(crate) mod idempotency;
 mod make;
 mod pick;
 mod queue;

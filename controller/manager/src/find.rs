@@ -79,7 +79,7 @@ impl Drop for Asking<'_> {
 }
 
 /// A turn, until it is dropped. The fields are dropped in this order: the place goes last.
-struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     _turn: SemaphorePermit<'a>,
     _own: OwnedSemaphorePermit,
     _asking: Asking<'a>,
@@ -93,7 +93,7 @@ impl Default for Lookups {
 
 impl Lookups {
     /// Waits for a turn of this owner.
-    async fn turn(&self, owner: &Arc<str>) -> Result<Asked<'_>, Error> {
+    pub(crate) async fn turn(&self, owner: &Arc<str>) -> Result<Asked<'_>, Error> {
         let stopped = |_| Error::new(ErrorKind::Unavailable, "the manager is stopping");
         let asking = self.ask(owner)?;
         let own = Arc::clone(&asking.turns).acquire_owned().await.map_err(stopped)?;
@@ -116,12 +116,12 @@ impl Lookups {
         Ok(Asking { lookups: self, owner: Arc::clone(owner), turns: Arc::clone(&line.turns) })
     }
 
-    fn is_missing(&self, namespace: Option<&str>, id: &str) -> bool {
+    pub(crate) fn is_missing(&self, namespace: Option<&str>, id: &str) -> bool {
         let until = self.missing.lock().get(&place(namespace, id)).copied();
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn note_missing(&self, namespace: Option<&str>, id: &str) {
+    pub(crate) fn note_missing(&self, namespace: Option<&str>, id: &str) {
         let now = Instant::now();
         let mut missing = self.missing.lock();
         if missing.len() >= REMEMBERED {
@@ -295,7 +295,7 @@ pub(crate) fn unread(error: sandgate_cache::WriteError) -> Error {
 
 /// Whether the text can be an ID: it has the characters of a label's value, and may be as long as a namespace
 /// and a name.
-fn is_id(text: &str) -> bool {
+pub(crate) fn is_id(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=MAX_ID).contains(&text.len())
         && text.bytes().all(is_inner)

@@ -19,6 +19,9 @@ use sandgate_cache::Seen;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_objects::openkruise::{ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
+use sandgate_objects::sandbox_env;
+use sandgate_objects::sandbox_env::names::{ANNOTATION_ACCESS_TOKEN, ANNOTATION_OWNER};
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxPhase};
 use sandgate_peering::{Delivery, Pusher, RouteMessage};
 use sandgate_routes::{State, Version};
 use tokio::time::Instant;
@@ -92,6 +95,22 @@ impl Gateways {
         }
     }
 
+    /// Tells them of the sandbox of this ID that a pod of a pool runs.
+    pub(crate) async fn announce_pod(&self, pod: &Seen<EnvPod>, id: &str) {
+        if self.push.is_some() {
+            self.send(Some(message_of_pod(pod, id, &pod.version, State::Running))).await;
+        }
+    }
+
+    /// Tells them that the sandbox of this ID has lost its pod. The pod is as it is since, or as it was last.
+    pub(crate) async fn withdraw_pod(&self, pod: &Seen<EnvPod>, id: &str) {
+        if self.push.is_some() {
+            let has_lost = pod.is_deleting() || pod.sandbox_phase() != SandboxPhase::Running;
+            let version = if has_lost { pod.version.clone() } else { next(&pod.version) };
+            self.send(Some(message_of_pod(pod, id, &version, State::Dead))).await;
+        }
+    }
+
     /// What has become of the pushes so far, one for each gateway and message.
     pub fn pushed(&self) -> Pushed {
         let Counts { told, missed } = &*self.counts;
@@ -124,13 +143,37 @@ fn version_of_the_end(last: &Seen<SandboxFacts>) -> Version {
     if last.is_deleting {
         return last.version.clone();
     }
-    NonZeroU64::new(last.version.get().saturating_add(1)).map_or_else(|| last.version.clone(), Version::from)
+    next(&last.version)
+}
+
+/// The version after this one.
+fn next(version: &Version) -> Version {
+    NonZeroU64::new(version.get().saturating_add(1)).map_or_else(|| version.clone(), Version::from)
+}
+
+/// The route of a sandbox that has a pod of a pool, as the gateway's own watch reads it. A pod is one sandbox
+/// after the other, so the identity is of both.
+fn message_of_pod(pod: &Seen<EnvPod>, id: &str, version: &Version, state: State) -> RouteMessage {
+    RouteMessage {
+        provider: sandbox_env::NAME.to_owned(),
+        ip: pod.ip.clone().unwrap_or_default(),
+        id: id.to_owned(),
+        namespace: pod.key.namespace.as_ref().to_owned(),
+        name: pod.key.name.as_ref().to_owned(),
+        uid: sandbox_env::identity_uid(&pod.uid, id),
+        owner: pod.annotation(ANNOTATION_OWNER).to_owned(),
+        state: state.as_str().to_owned(),
+        resource_version: version.to_string(),
+        access_token: pod.annotation(ANNOTATION_ACCESS_TOKEN).to_owned(),
+        require_traffic_auth: false,
+    }
 }
 
 /// The route of a sandbox; none if its ID cannot be read.
 fn message(sandbox: &Seen<SandboxFacts>, version: &Version, state: State) -> Option<RouteMessage> {
     let token = [RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN].into_iter().map(|name| annotation(sandbox, name));
     Some(RouteMessage {
+        provider: String::new(),
         ip: sandbox.address().ok()?.ip().map(|ip| ip.to_string()).unwrap_or_default(),
         id: sandbox.id().ok()?.text,
         namespace: sandbox.key.namespace.as_ref().to_owned(),

@@ -7,6 +7,7 @@ mod args;
 mod claim;
 mod core;
 mod describe;
+mod envs;
 mod error;
 mod find;
 mod gateways;
@@ -36,6 +37,7 @@ pub use api::{
 };
 pub use args::{Args, ArgsError, LogFormat};
 pub use claim::{ClaimParts, ClaimSettings, Claims, Prepare, Swept};
+pub use envs::{EnvCounts, EnvFeed};
 pub use error::{Error, ErrorKind};
 pub use gateways::{Gateways, Push, Pushed};
 pub use keys::{KeyStore, LastUse, ManagedKeys, NoKeys};

@@ -6,14 +6,18 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
 use sandgate_cache::{Cache, Seen};
 use sandgate_objects::openkruise::resources::SandboxFacts;
+use sandgate_objects::sandbox_env::resources::EnvPod;
 use serde::{Deserialize, Serialize};
 
 use crate::describe::{describe, id, says, shown, started, template_name};
+use crate::envs::Environments;
 use crate::{Caller, Described, Error, Filter, Page};
 
 /// Where an item stands in a list.
@@ -71,19 +75,32 @@ pub(crate) fn page<T>(
     Ok(Page { items: items.into_iter().map(|(_, item)| item).collect(), next })
 }
 
-/// One page of the caller's sandboxes, as the cache has them.
+/// One page of the caller's sandboxes, as the cache has them: those with an object of their own, and pods of
+/// environments.
 pub(crate) fn list(
     cache: &Cache,
+    envs: Option<&Environments>,
     namespace: Option<&str>,
     caller: &Caller,
     filter: &Filter,
     now: Timestamp,
 ) -> Result<Page<Described>, Error> {
+    enum Item {
+        Sandbox(Arc<Seen<SandboxFacts>>),
+        Pod(Arc<Seen<EnvPod>>),
+    }
     let owned = cache.sandboxes(namespace, Some(&caller.owner));
     let wanted = owned.into_iter().filter(|sandbox| fits(cache, sandbox, filter, now));
-    let placed = wanted.map(|sandbox| (Place { at: started(&sandbox), id: id(&sandbox) }, sandbox));
+    let place = |sandbox: &Seen<SandboxFacts>| Place { at: started(sandbox), id: id(sandbox) };
+    let sandboxes = wanted.map(|sandbox| (place(&sandbox), Item::Sandbox(sandbox)));
+    let pods = envs.into_iter().flat_map(|envs| envs.listed(caller, filter));
+    let placed = sandboxes.chain(pods.map(|(place, pod)| (place, Item::Pod(pod))));
     let page = page(placed.collect(), filter.descending, filter.limit, filter.next.as_deref())?;
-    let items = page.items.iter().map(|sandbox| describe(cache, sandbox, now)).collect();
+    let described = page.items.iter().filter_map(|item| match item {
+        Item::Sandbox(sandbox) => Some(describe(cache, sandbox, now)),
+        Item::Pod(pod) => envs.map(|envs| envs.describe(pod)),
+    });
+    let items = described.collect();
     Ok(Page { items, next: page.next })
 }
 

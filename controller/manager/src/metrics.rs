@@ -81,6 +81,7 @@ pub struct Metrics {
     under_way: Gauge,
     creates: Family<OutcomeLabel, Counter>,
     create_durations: Histograms<OutcomeLabel>,
+    env_claims: Family<OutcomeLabel, Counter>,
     missed: Family<OutcomeLabel, Counter>,
     undone: Family<OutcomeLabel, Counter>,
     server: Family<ServerLabels, Counter>,
@@ -96,6 +97,7 @@ impl Metrics {
             under_way: Gauge::default(),
             creates: Family::default(),
             create_durations: histograms(),
+            env_claims: Family::default(),
             missed: Family::default(),
             undone: Family::default(),
             server: Family::default(),
@@ -122,7 +124,8 @@ impl Metrics {
         );
         ours.register(
             "creates",
-            "How creates ended: pool, made, clone, again (an Idempotency-Key that was known), or failed",
+            "How creates ended: pool, made, clone, env (a pod of an environment), again (an Idempotency-Key that \
+             was known), or failed",
             metrics.creates.clone(),
         );
         ours.register_with_unit(
@@ -132,14 +135,20 @@ impl Metrics {
             metrics.create_durations.clone(),
         );
         ours.register(
+            "env_claims",
+            "How claims of pods of environments ended: claimed, busy (no pod in time, or no room to wait), or \
+             failed",
+            metrics.env_claims.clone(),
+        );
+        ours.register(
             "claim_misses",
             "How often a sandbox of a pool was another's, or gone, before this process had it",
             metrics.missed.clone(),
         );
         ours.register(
             "undone",
-            "What became of sandboxes whose create failed: deleted, reserved, or left because nobody could \
-             delete them. left should be 0",
+            "What became of sandboxes whose create failed: deleted, reserved, released (a pod of an \
+             environment), or left because nobody could delete them. left should be 0",
             metrics.undone.clone(),
         );
         ours.register(
@@ -180,6 +189,10 @@ impl Observer for Metrics {
         let label = OutcomeLabel { outcome: how };
         self.creates.get_or_create(&label).inc();
         self.create_durations.get_or_create(&label).observe(took.as_secs_f64());
+    }
+
+    fn env_claimed(&self, how: &'static str) {
+        self.env_claims.get_or_create(&OutcomeLabel { outcome: how }).inc();
     }
 
     fn missed(&self, how: &'static str) {

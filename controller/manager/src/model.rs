@@ -25,7 +25,7 @@ pub struct Caller {
 /// A sandbox that is asked for. Every field has been checked for form, not against the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewSandbox {
-    /// The name of a SandboxSet, or the ID of a snapshot.
+    /// The name of a SandboxSet, the ID of a snapshot, or an environment as `[cluster::]name[//image]`.
     pub template: String,
     /// When it ends or pauses; none is never.
     pub timeout: Option<Duration>,
@@ -194,10 +194,10 @@ pub struct Page<T> {
     pub next: Option<String>,
 }
 
-/// A template that sandboxes are made from: a SandboxSet.
+/// A template that sandboxes are made from: a SandboxSet, or an environment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// The name of the set.
+    /// The name of the set or the environment.
     pub name: String,
     /// Its namespace.
     pub namespace: String,

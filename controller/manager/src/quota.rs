@@ -27,17 +27,20 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use ring::digest::{SHA256, digest};
 use sandgate_cache::predicates::wants_pause;
-use sandgate_cache::{Cache, ConfigMapFacts, Key, Seen, WriteError};
+use sandgate_cache::{Cache, ConfigMapFacts, Key, Kind, Seen, WriteError};
 use sandgate_objects::openkruise::names::ANNOTATION_LOCK;
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use serde_json::{Value, json};
 
 use crate::describe::{Size, annotation, template_of};
+use crate::envs::{is_live, size_of_pod};
 use crate::names::LABEL_KIND;
 use crate::secrets::hex;
 use crate::{Caller, Error, ErrorKind, Scope, Settings, Writes};
 use ledger::{Entry, Exceeded, Ledger, Used};
 
+/// What the scope of an entry ends with that is of an environment's sandbox.
+const ENVIRONMENTS: &str = "env";
 /// The value of the label that says what the ConfigMap is for.
 const KIND_QUOTA: &str = "quota";
 /// The key of the ledger in the ConfigMap.
@@ -59,6 +62,8 @@ pub(crate) struct Quota {
     grace: Duration,
     /// What managers have in common that look after the same sandboxes.
     scope: String,
+    /// The same for sandboxes of environments, which not every manager looks after.
+    env_scope: String,
     /// One write at a time for each owner in this process: the others would only be in conflict.
     turns: Mutex<BTreeMap<Arc<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -68,7 +73,8 @@ impl Quota {
     pub(crate) fn new(cache: Cache, writes: Writes, settings: &Settings) -> Self {
         let namespace = settings.system_namespace.clone();
         let (grace, scope) = (settings.quota_grace, scope_of(settings));
-        Self { cache, writes, namespace, grace, scope, turns: Mutex::default() }
+        let env_scope = format!("{scope}{ENVIRONMENTS}");
+        Self { cache, writes, namespace, grace, scope, env_scope, turns: Mutex::default() }
     }
 
     /// Admits a new sandbox of this size. A lock that was admitted before stays admitted, and is not dropped
@@ -81,6 +87,18 @@ impl Quota {
         self.change(caller, |ledger, others, now| {
             let entry = Entry::new(size, &self.scope, now);
             ledger.admit(lock, entry, others, &caller.quota, self.grace / 4)
+        })
+        .await
+    }
+
+    /// The same for the sandbox of this ID in a pod of an environment.
+    pub(crate) async fn admit_pod(&self, caller: &Caller, id: &str, size: Size) -> Result<(), Error> {
+        if caller.quota.is_empty() {
+            return Ok(());
+        }
+        self.change(caller, |ledger, others, now| {
+            let entry = Entry::new(size, &self.env_scope, now);
+            ledger.admit(id, entry, others, &caller.quota, self.grace / 4)
         })
         .await
     }
@@ -175,17 +193,26 @@ impl Quota {
     /// Brings the ledger up to what the cache knows, and returns what is used without an entry.
     fn look(&self, caller: &Caller, ledger: &mut Ledger, now: Timestamp) -> (Vec<Used>, Vec<Key>) {
         let live = self.cache.live_of(&caller.owner);
+        let mut pods = self.cache.pods_of_owner(None, &caller.owner);
+        pods.retain(|pod| is_live(pod));
         let by_lock: BTreeMap<&str, &Arc<Seen<SandboxFacts>>> =
             live.iter().map(|seen| (annotation(seen, ANNOTATION_LOCK), seen)).collect();
         if self.cache.healthy_for(CAUGHT_UP) {
             let is_paused = |lock: &str| by_lock.get(lock).map(|seen| wants_pause(seen));
             ledger.follow(is_paused, &self.scope, self.grace, now);
+            if self.cache.kinds().any(|kind| kind == Kind::EnvPod) {
+                let runs = |id: &str| pods.iter().any(|pod| pod.sandbox_id() == id).then_some(false);
+                ledger.follow(runs, &self.env_scope, self.grace, now);
+            }
         }
         let unknown = live.iter().filter(|seen| !ledger.has(annotation(seen, ANNOTATION_LOCK)));
         let used = |seen: &Arc<Seen<SandboxFacts>>| {
             (Used { size: self.size_of(seen), runs: !wants_pause(seen) }, seen.key.clone())
         };
-        unknown.map(used).unzip()
+        let (mut used, keys): (Vec<_>, Vec<_>) = unknown.map(used).unzip();
+        let unknown = pods.iter().filter(|pod| !ledger.has(pod.sandbox_id()));
+        used.extend(unknown.map(|pod| Used { size: size_of_pod(&self.cache, pod), runs: true }));
+        (used, keys)
     }
 
     fn size_of(&self, sandbox: &Seen<SandboxFacts>) -> Size {

@@ -14,6 +14,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +34,7 @@ use sandgate_objects::openkruise::names::{ANNOTATION_INIT_RUNTIME_REQUEST, ANNOT
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use serde::Deserialize;
+use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use crate::describe::annotation;
@@ -122,16 +125,39 @@ impl Runtime {
             return Ok(());
         }
         let body = Bytes::copy_from_slice(body.as_bytes());
+        let request = || {
+            let known = cache.get::<SandboxFacts>(&sandbox.key).filter(|known| known.uid == sandbox.uid);
+            let newest = known.as_deref().filter(|known| known.version > sandbox.version).unwrap_or(sandbox);
+            self.request(newest, Method::POST, "init", body.clone())
+        };
+        self.tried(init, request).await
+    }
+
+    /// Initialises the runtime at this place for the first time, with this token and these variables.
+    pub(crate) async fn init_at(
+        &self,
+        at: SocketAddr,
+        token: &str,
+        env_vars: &BTreeMap<String, String>,
+    ) -> Result<(), Error> {
+        let body = Bytes::from(json!({"envVars": env_vars, "accessToken": token}).to_string());
+        self.tried(Init::First, || built(Method::POST, &format!("http://{at}/init"), token, body.clone()))
+            .await
+    }
+
+    /// Tries to initialise a runtime until it answers.
+    async fn tried(
+        &self,
+        init: Init,
+        mut request: impl FnMut() -> Result<Request<Bytes>, Failed>,
+    ) -> Result<(), Error> {
         let (mut pause, mut last) = (FIRST_PAUSE, String::new());
         for tried in 0..TRIES {
             if tried > 0 {
                 sleep(pause).await;
                 pause *= 2;
             }
-            let known = cache.get::<SandboxFacts>(&sandbox.key).filter(|known| known.uid == sandbox.uid);
-            let newest = known.as_deref().filter(|known| known.version > sandbox.version).unwrap_or(sandbox);
-            let sent = self.request(newest, Method::POST, "init", body.clone());
-            match self.try_once(sent).await? {
+            match self.try_once(request()).await? {
                 Ok((200..=299, _)) => return Ok(()),
                 Ok((401, _)) if init == Init::Again => return Ok(()),
                 Ok((status @ 400..=499, _)) => {
@@ -148,8 +174,16 @@ impl Runtime {
 
     /// What the sandbox uses now; none if its runtime does not say.
     pub(crate) async fn metrics(&self, sandbox: &Seen<SandboxFacts>, now: Timestamp) -> Option<Metric> {
-        let sent = self.request(sandbox, Method::GET, "metrics", Bytes::new());
-        let Ok(Ok((200, body))) = self.try_once(sent).await else { return None };
+        self.used(self.request(sandbox, Method::GET, "metrics", Bytes::new()), now).await
+    }
+
+    /// The same of the runtime at this place.
+    pub(crate) async fn metrics_at(&self, at: SocketAddr, token: &str, now: Timestamp) -> Option<Metric> {
+        self.used(built(Method::GET, &format!("http://{at}/metrics"), token, Bytes::new()), now).await
+    }
+
+    async fn used(&self, request: Result<Request<Bytes>, Failed>, now: Timestamp) -> Option<Metric> {
+        let Ok(Ok((200, body))) = self.try_once(request).await else { return None };
         let used: Used = serde_json::from_slice(&body).ok()?;
         Some(Metric {
             at: used.ts.and_then(|second| Timestamp::from_second(second).ok()).unwrap_or(now),
@@ -190,18 +224,9 @@ impl Runtime {
             return Err(Failed::Final(Error::new(ErrorKind::Unsupported, message)));
         }
         let url = self.url(sandbox).ok_or_else(|| Failed::Yet("it has no address yet".to_owned()))?;
-        let mut request = Request::builder().method(method).uri(format!("{url}/{path}"));
         let mut tokens = [RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN].into_iter();
         let token = tokens.find_map(|name| Some(annotation(sandbox, name)).filter(|token| !token.is_empty()));
-        if let Some(token) = token {
-            request = request.header(ACCESS_TOKEN, token);
-        }
-        if !body.is_empty() {
-            request = request.header(http::header::CONTENT_TYPE, "application/json");
-        }
-        // Neither the URL nor the token is told: both may have secrets.
-        let wrong = |_| Error::new(ErrorKind::Internal, "the URL of the sandbox's runtime cannot be used");
-        request.body(body).map_err(|error| Failed::Final(wrong(error)))
+        built(method, &format!("{url}/{path}"), token.unwrap_or_default(), body)
     }
 
     fn url(&self, sandbox: &SandboxFacts) -> Option<String> {
@@ -214,6 +239,20 @@ impl Runtime {
             std::net::IpAddr::V6(ip) => Some(format!("http://[{ip}]:{}", self.port)),
         }
     }
+}
+
+/// A request; without a token if that is empty.
+fn built(method: Method, url: &str, token: &str, body: Bytes) -> Result<Request<Bytes>, Failed> {
+    let mut request = Request::builder().method(method).uri(url);
+    if !token.is_empty() {
+        request = request.header(ACCESS_TOKEN, token);
+    }
+    if !body.is_empty() {
+        request = request.header(http::header::CONTENT_TYPE, "application/json");
+    }
+    // Neither the URL nor the token is told: both may have secrets.
+    let wrong = |_| Error::new(ErrorKind::Internal, "the URL of the sandbox's runtime cannot be used");
+    request.body(body).map_err(|error| Failed::Final(wrong(error)))
 }
 
 /// Why there is no request.

@@ -38,6 +38,9 @@ pub struct Settings {
     pub traffic_policies: bool,
     /// Where a sandbox can be without access to the internet.
     pub no_internet: NoInternet,
+    /// How many creates may wait for pods of one pool of an environment. What comes then is told to come
+    /// later.
+    pub env_line: usize,
     /// How long an entry of a quota's ledger lives without a sandbox.
     pub quota_grace: Duration,
 }
@@ -108,6 +111,7 @@ impl Default for Settings {
             snapshots: SnapshotSettings::default(),
             traffic_policies: false,
             no_internet: NoInternet::default(),
+            env_line: 8192,
             quota_grace: Duration::from_secs(600),
         }
     }

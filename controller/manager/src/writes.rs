@@ -35,9 +35,15 @@ pub trait Observer: Send + Sync + 'static {
         let _ = (verb, kind, outcome, took);
     }
 
-    /// A create ended: `pool`, `made`, `clone`, `again` (an `Idempotency-Key` that was there), or `failed`.
+    /// A create ended: `pool`, `made`, `clone`, `env`, `again` (an `Idempotency-Key` that was there), or
+    /// `failed`.
     fn created(&self, how: &'static str, took: Duration) {
         let _ = (how, took);
+    }
+
+    /// A claim of a pod of an environment ended: `claimed`, `busy` (no pod, or no room to wait) or `failed`.
+    fn env_claimed(&self, how: &'static str) {
+        let _ = how;
     }
 
     /// A sandbox of a pool was another's before this process had it: `changed` or `gone`.
@@ -45,7 +51,8 @@ pub trait Observer: Send + Sync + 'static {
         let _ = how;
     }
 
-    /// Something that was half made was taken back: `deleted`, `reserved`, or `left` if nobody could.
+    /// Something that was half made was taken back: `deleted`, `reserved`, `released`, or `left` if nobody
+    /// could.
     fn undone(&self, how: &'static str) {
         let _ = how;
     }
@@ -207,6 +214,35 @@ impl Writes {
     /// See [`WriteError`].
     pub async fn patch<T: Kept>(&self, seen: &Seen<T>, patch: Value) -> Result<Arc<Seen<T>>, WriteError> {
         let request = request::patch(seen, patch, Merge::Plain, None, MANAGER);
+        let text = self.send("patch", T::KIND, request).await?;
+        self.take_in(text.as_bytes())
+    }
+
+    /// The same by a strategic merge patch, which merges lists as the kind knows them. For built-in kinds.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn patch_strategic<T: Kept>(
+        &self,
+        seen: &Seen<T>,
+        patch: Value,
+    ) -> Result<Arc<Seen<T>>, WriteError> {
+        let request = request::patch(seen, patch, Merge::Strategic, None, MANAGER);
+        let text = self.send("patch", T::KIND, request).await?;
+        self.take_in(text.as_bytes())
+    }
+
+    /// Changes fields of an object that nobody else writes, whatever its version, if it is the one that was
+    /// seen.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn patch_any_version<T: Kept>(
+        &self,
+        seen: &Seen<T>,
+        patch: Value,
+    ) -> Result<Arc<Seen<T>>, WriteError> {
+        let request = request::patch_any_version(seen, patch, MANAGER);
         let text = self.send("patch", T::KIND, request).await?;
         self.take_in(text.as_bytes())
     }

@@ -46,6 +46,7 @@ pub struct CacheBuilder {
     system_namespace: Option<String>,
     system_selector: String,
     without: BTreeSet<Kind>,
+    environments: bool,
     start: Option<Duration>,
     absent: Option<Duration>,
     pub(crate) before_start: Option<BeforeStart>,
@@ -120,6 +121,14 @@ impl CacheBuilder {
         self
     }
 
+    /// Follows scitix's environments too, their pools, and the pods of pools: all of the namespace, whatever
+    /// the [`selector`](Self::selector). Without it nothing of these kinds is taken in.
+    #[must_use]
+    pub fn environments(mut self) -> Self {
+        self.environments = true;
+        self
+    }
+
     /// Does not follow a kind: nothing of it is taken in, whoever brings it.
     #[must_use]
     pub fn without(mut self, kind: Kind) -> Self {
@@ -168,6 +177,7 @@ impl CacheBuilder {
             namespace: self.namespace,
             system_namespace: self.system_namespace,
             without: self.without,
+            environments: self.environments,
             start: self.start.unwrap_or(START),
             absent: self.absent.unwrap_or(ABSENT),
             before_start: self.before_start,

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::{Mutex, RwLock};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxEnv, SandboxPool};
 use sandgate_routes::Version;
 
 use super::{Inner, Kept, News};
@@ -32,6 +33,9 @@ pub struct Hubs {
     pub(super) secrets: Hub<SecretFacts>,
     pub(super) config_maps: Hub<ConfigMapFacts>,
     pub(super) pvcs: Hub<PvcFacts>,
+    pub(super) envs: Hub<SandboxEnv>,
+    pub(super) env_pools: Hub<SandboxPool>,
+    pub(super) env_pods: Hub<EnvPod>,
 }
 
 impl Hubs {
@@ -44,6 +48,9 @@ impl Hubs {
             News::Secret(change) => self.secrets.tell(change),
             News::ConfigMap(change) => self.config_maps.tell(change),
             News::Pvc(change) => self.pvcs.tell(change),
+            News::SandboxEnv(change) => self.envs.tell(change),
+            News::SandboxPool(change) => self.env_pools.tell(change),
+            News::EnvPod(change) => self.env_pods.tell(change),
         }
     }
 
@@ -56,6 +63,9 @@ impl Hubs {
         self.secrets.cancel();
         self.config_maps.cancel();
         self.pvcs.cancel();
+        self.envs.cancel();
+        self.env_pools.cancel();
+        self.env_pods.cancel();
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names;
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use sandgate_objects::sandbox_env::names as env_names;
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxEnv, SandboxPool};
 
 use super::hub::{Hub, Hubs};
 use super::sharing::Sharing;
@@ -51,6 +53,12 @@ pub enum News {
     ConfigMap(Change<ConfigMapFacts>),
     /// Of a volume claim.
     Pvc(Change<PvcFacts>),
+    /// Of an environment.
+    SandboxEnv(Change<SandboxEnv>),
+    /// Of a pool of an environment.
+    SandboxPool(Change<SandboxPool>),
+    /// Of a pod of such a pool.
+    EnvPod(Change<EnvPod>),
 }
 
 macro_rules! kept {
@@ -177,5 +185,32 @@ impl Kept for PvcFacts {
         inner.pvc_owners.replace(before, after);
         let (before, after) = sides(change, |seen| &seen.object.volume);
         inner.volumes.replace(before, after);
+    }
+}
+
+impl Kept for SandboxEnv {
+    kept!(SandboxEnv in envs, by |it, name| in_map(it.metadata.labels.as_ref(), name), as SandboxEnv);
+
+    fn changed(inner: &mut Inner, change: &Change<Self>) {
+        let (before, after) = sides(change, |seen| &seen.key.name);
+        inner.env_names.replace(before, after);
+    }
+}
+
+impl Kept for SandboxPool {
+    kept!(SandboxPool in env_pools, by |it, name| in_map(it.metadata.labels.as_ref(), name), as SandboxPool);
+
+    fn changed(_inner: &mut Inner, _change: &Change<Self>) {}
+}
+
+impl Kept for EnvPod {
+    kept!(EnvPod in env_pods, by |it, name| in_map(it.metadata.labels.as_ref(), name), as EnvPod);
+
+    fn changed(inner: &mut Inner, change: &Change<Self>) {
+        let (before, after) = sides(change, |seen| seen.sandbox_id());
+        inner.env_ids.replace(before, after);
+        let (before, after) = sides(change, |seen| seen.annotation(env_names::ANNOTATION_OWNER));
+        inner.env_owners.replace(before, after);
+        inner.idle_pods.changed(change);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 use sandgate_follow::{Api, FollowState, Follower, Hooks, StatusCell};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxEnv, SandboxPool};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

@@ -17,6 +17,7 @@
 //!   to end it once: [`waits`].
 //! - Pre-acquired tasks: [`turns`]. Tasks (pause, resume, ready, checkpoint, PVC): [`tasks`].
 //! - Reconcilers, that is, what a change tells to whom: [`events`].
+//! - What OpenKruise does not have, environments: [`environments`].
 //! - Concurrency: [`concurrent`], under a seeded scheduler, [`threads`] and [`delivery`].
 //! - Expectations of resource versions do not apply: the answer to a write is in the cache before anybody can
 //!   ask: [`reads`].
@@ -24,6 +25,7 @@
 mod concurrent;
 mod delivery;
 mod ends;
+mod environments;
 mod events;
 mod filters;
 mod live;

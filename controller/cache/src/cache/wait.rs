@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts};
+use sandgate_objects::sandbox_env::resources::EnvPod;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::{Outcome, Predicate, Registered};
 use super::run::Found;
 use super::{Cache, Kept, Shared, turn};
-use crate::predicates::{checkpoint_done, ended, is_paused, is_ready, pvc_bound, ready, wants_pause};
+use crate::predicates::{
+    checkpoint_done, ended, env_running, is_paused, is_ready, pvc_bound, ready, wants_pause,
+};
 use crate::{Action, Check, Clock, Key, PvcFacts, Seen, WaitError};
 
 /// A wait that has not begun. Made by [`Cache::wait`] and the like; [`within`](Self::within) runs it.
@@ -182,6 +185,12 @@ impl Cache {
     /// A wait until a checkpoint is done: see [`checkpoint_done`].
     pub fn checkpoint_done(&self, key: &Key, uid: &str) -> Wait<Checkpoint> {
         self.wait(key, uid, Action::Checkpoint, |seen: &Seen<Checkpoint>| checkpoint_done(seen))
+    }
+
+    /// A wait until a claimed pod runs the sandbox of this ID: see [`env_running`].
+    pub fn env_running(&self, key: &Key, uid: &str, id: &str) -> Wait<EnvPod> {
+        let id = id.to_owned();
+        self.wait(key, uid, Action::Ready, move |pod: &Seen<EnvPod>| env_running(pod, &id))
     }
 
     /// A wait until a volume claim is bound: see [`pvc_bound`].

@@ -109,7 +109,24 @@ fn help_teaches_and_every_option_can_be_given_in_the_environment() {
     }
     for arg in Args::command().get_arguments() {
         let Some(long) = arg.get_long().filter(|long| !["help", "version"].contains(long)) else { continue };
-        let name = format!("SANDGATE_MANAGER_{}", long.to_uppercase().replace('-', "_"));
+        let name = match long {
+            // As scitix's own programs and the operator have it.
+            "local-cluster-id" => "LOCAL_CLUSTER_ID".to_owned(),
+            long => format!("SANDGATE_MANAGER_{}", long.to_uppercase().replace('-', "_")),
+        };
         assert_eq!(arg.get_env().and_then(|name| name.to_str()), Some(name.as_str()));
+    }
+}
+
+#[test]
+fn environments_are_served_if_asked_for_and_only_in_a_cluster_that_is_named() {
+    assert_eq!(parse("").unwrap().environments(), None);
+    assert_eq!(parse("--local-cluster-id here").unwrap().environments(), None);
+    let both = parse("--environments --local-cluster-id here").unwrap();
+    assert_eq!(both.environments(), Some("here"));
+    assert!(both.check().is_ok());
+    for nameless in ["--environments", "--environments --local-cluster-id="] {
+        let error = parse(nameless).unwrap().check().unwrap_err().to_string();
+        assert!(error.contains("--local-cluster-id"), "{error}");
     }
 }

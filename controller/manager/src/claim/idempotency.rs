@@ -21,7 +21,7 @@
 //! has the UID of a marker that is gone is its owner's, whatever becomes of the next marker of this name.
 
 mod lease;
-mod marker;
+pub(crate) mod marker;
 #[cfg(test)]
 mod tests;
 

@@ -1,12 +1,16 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use sandgate_cache::testing::{TestCache, claimed, pausing};
+use sandgate_cache::Cache;
+use sandgate_cache::testing::{TestCache, claimed, env_pod, env_sandbox, pausing};
+use sandgate_objects::built_in;
 use sandgate_objects::openkruise::resources::SandboxFacts;
+use sandgate_objects::sandbox_env::resources::EnvPod;
 use sandgate_peering::{Delivery, RouteMessage};
+use sandgate_routes::Observation;
 use tokio::time::Instant;
 
 use super::{Gateways, Push, Pushed};
@@ -43,6 +47,7 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
     let states: Vec<_> = messages.iter().map(|message| message.state.as_str()).collect();
     assert_eq!(states, ["running", "dead", "paused", "dead"]);
     let first = RouteMessage {
+        provider: String::new(),
         ip: "10.0.0.1".to_owned(),
         id: "id1".to_owned(),
         namespace: "default".to_owned(),
@@ -58,6 +63,36 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
     assert_eq!(messages[1].resource_version, (seen.version.get() + 1).to_string());
     assert_eq!(messages[3].resource_version, deleting.version.to_string());
     assert_eq!(gateways.pushed(), Pushed { told: 8, missed: 8 });
+}
+
+#[tokio::test]
+async fn a_pod_of_an_environment_is_told_as_the_watch_of_a_gateway_reads_it() {
+    let test = TestCache::built(Cache::builder().environments());
+    let told = Arc::new(Told { messages: Mutex::default(), answers: vec![Delivery::Delivered] });
+    let gateways = Gateways::new(Some(Arc::clone(&told) as Arc<dyn Push>), Duration::from_millis(500));
+    let mut object = env_sandbox(env_pod("pod", "pool"), "id1", "ada", "running");
+    object["metadata"]["namespace"] = "default".into();
+    object["metadata"]["uid"] = "uid-pod".into();
+    object["metadata"]["resourceVersion"] = "41".into();
+    object["metadata"]["annotations"]["sandgate.dev/access-token"] = "t".into();
+    let pod = test.show::<EnvPod>(&object);
+    gateways.announce_pod(&pod, "id1").await;
+    let message = told.messages.lock()[0].clone();
+    let provider = built_in(&message.provider).unwrap();
+    let projection = provider.project(object.to_string().as_bytes(), SystemTime::now()).unwrap();
+    let Observation { key, id, uid, owner, state, version, ip, token, .. } = projection.observation;
+    assert_eq!(message.identity(provider.name()), Ok((key, version)));
+    assert_eq!((message.id, message.uid, message.owner), (id, uid, owner));
+    assert_eq!((message.state.as_str(), message.ip), (state.as_str(), ip.unwrap().to_string()));
+    assert!(token.unwrap().matches(message.access_token.as_bytes()));
+    // Its end is newer; where the pod itself says it, it is of that version.
+    gateways.withdraw_pod(&pod, "id1").await;
+    object["metadata"]["resourceVersion"] = "45".into();
+    object["metadata"]["labels"]["agentbox.navix.sh/sandbox-phase"] = "stopping".into();
+    gateways.withdraw_pod(&test.show::<EnvPod>(&object), "id1").await;
+    let versions: Vec<_> =
+        told.messages.lock().iter().map(|it| (it.state.clone(), it.resource_version.clone())).collect();
+    assert_eq!(versions[1..], [("dead".to_owned(), "42".to_owned()), ("dead".to_owned(), "45".to_owned())]);
 }
 
 #[tokio::test]

@@ -72,7 +72,7 @@ fn a_list_has_what_fits_the_filter_and_is_the_callers() {
         Caller { owner: "ada".into(), team: "t".into(), namespace: Some("default".into()), quota: [].into() };
     let found = |filter: Filter| {
         let filter = Filter { limit: 10, ..filter };
-        let page = list(&test, Some("default"), &caller, &filter, test.now()).unwrap();
+        let page = list(&test, None, Some("default"), &caller, &filter, test.now()).unwrap();
         page.items.into_iter().map(|item| item.id).collect::<Vec<_>>()
     };
     assert_eq!(found(Filter::default()), ["one", "two"]);
@@ -87,6 +87,9 @@ fn a_list_has_what_fits_the_filter_and_is_the_callers() {
     let after = Some("2025-12-31T23:10:00Z".parse().unwrap());
     assert_eq!(found(Filter { started_after: after, ..Filter::default() }), ["two"]);
     assert!(
-        list(&test, Some("elsewhere"), &caller, &Filter::default(), test.now()).unwrap().items.is_empty()
+        list(&test, None, Some("elsewhere"), &caller, &Filter::default(), test.now())
+            .unwrap()
+            .items
+            .is_empty()
     );
 }

@@ -8,12 +8,12 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use sandgate_cache::Cache;
 use sandgate_cache::daemon::FollowedMetrics;
-use sandgate_cache::{Cache, Kind};
 use sandgate_peering::PeerMetrics;
 
 use super::PREFIX;
-use crate::{KeyStore, Pushed};
+use crate::{EnvCounts, KeyStore, Pushed};
 
 /// Where the gauges are read from.
 pub struct Scraped {
@@ -27,6 +27,8 @@ pub struct Scraped {
     pub gateways: Box<dyn Fn() -> Vec<PeerMetrics> + Send + Sync>,
     /// Creates that wait for a sandbox of a pool.
     pub waiting: Box<dyn Fn() -> usize + Send + Sync>,
+    /// What is known of environments.
+    pub envs: Box<dyn Fn() -> EnvCounts + Send + Sync>,
 }
 
 impl fmt::Debug for Scraped {
@@ -53,12 +55,16 @@ impl Collector for Scraped {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let to = &mut encoder;
         let (keys, unreadable) = self.keys.counts();
-        let objects = Kind::ALL.map(|kind| (label("kind", kind.as_str()), number(self.cache.count(kind))));
-        gauges(to, "objects", "How many objects of each kind this process knows.", None, objects.into())?;
+        let count = |kind| number(self.cache.count(kind));
+        let objects = self.cache.kinds().map(|kind| (label("kind", kind.as_str()), count(kind))).collect();
+        gauges(to, "objects", "How many objects of each kind this process knows.", None, objects)?;
         gauge(to, "keys", "How many API keys are known.", keys)?;
         let help = "How many Secrets should be keys and are none. The log names them.";
         gauge(to, "keys_unreadable", help, unreadable)?;
         gauge(to, "claims_waiting", "Creates that wait for a sandbox of a pool.", (self.waiting)())?;
+        let envs = (self.envs)();
+        gauge(to, "env_claims_waiting", "Creates that wait for a pod of an environment.", envs.waiting)?;
+        gauge(to, "envs_routed", "How many environments creates can be routed to.", envs.routed)?;
         let pushed = (self.pushed)();
         counters(
             to,

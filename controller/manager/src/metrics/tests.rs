@@ -9,7 +9,7 @@ use sandgate_peering::PeerMetrics;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{KeyStore, Pushed};
+use crate::{EnvCounts, KeyStore, Pushed};
 
 fn gateway() -> PeerMetrics {
     PeerMetrics {
@@ -33,6 +33,7 @@ async fn page() -> String {
     metrics.request("patch", "Sandbox", "ok", Duration::from_millis(3));
     metrics.request("patch", "Sandbox", "conflict", Duration::from_millis(3));
     metrics.created("pool", Duration::from_millis(8));
+    metrics.env_claimed("busy");
     metrics.missed("changed");
     metrics.undone("deleted");
     let scraped = Scraped {
@@ -41,6 +42,7 @@ async fn page() -> String {
         pushed: Box::new(|| Pushed { told: 5, missed: 1 }),
         gateways: Box::new(|| vec![gateway()]),
         waiting: Box::new(|| 4),
+        envs: Box::new(|| EnvCounts { waiting: 3, routed: 2 }),
     };
     scraped.register(&mut registry);
     let api = Router::new()
@@ -72,6 +74,9 @@ async fn what_happened_is_on_the_page() {
         "sandgate_manager_objects{kind=\"sandboxes\"} 0.0",
         "sandgate_manager_keys 0.0",
         "sandgate_manager_claims_waiting 4.0",
+        "sandgate_manager_env_claims_total{outcome=\"busy\"} 1",
+        "sandgate_manager_env_claims_waiting 3.0",
+        "sandgate_manager_envs_routed 2.0",
         "sandgate_manager_pushes_total{outcome=\"missed\"} 1",
         "sandgate_manager_gateway_up{gateway=\"http://10.0.0.1:7789\"} 0.0",
         "sandgate_manager_gateway_lag_seconds{gateway=\"http://10.0.0.1:7789\"} 1.5",

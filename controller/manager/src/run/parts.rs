@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Readiness, RunError, Service, of_requests, tls};
 use crate::metrics::count;
 use crate::{
-    ApiState, Args, Gateways, KeyStore, Keys, LastUse, ManagedKeys, Manager, ManagerParts, Metrics, NoKeys,
-    Runtime, Scraped, SystemSecrets, Wire, Writes, router,
+    ApiState, Args, EnvFeed, Gateways, KeyStore, Keys, LastUse, ManagedKeys, Manager, ManagerParts, Metrics,
+    NoKeys, Runtime, Scraped, SystemSecrets, Wire, Writes, router,
 };
 
 /// How long reading the credentials may take, plugins included.
@@ -62,6 +62,10 @@ pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, Run
     if let Some(namespace) = &args.namespace {
         cache = cache.namespace(namespace);
     }
+    let environments = args.environments().map(EnvFeed::new);
+    if let Some(feed) = &environments {
+        cache = feed.follow(cache);
+    }
     let cache = cache.build()?;
     let writes = Writes::new(client, cache.clone(), Arc::new(metrics.clone()));
     let settings = args.settings();
@@ -73,6 +77,7 @@ pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, Run
         secrets: Arc::new(SystemSecrets::new()),
         random: Random::seeded(random.number()),
         settings,
+        environments,
     });
 
     let [mut api, mut tasks, mut probe] = <[Group; 3]>::default();
@@ -88,6 +93,10 @@ pub(super) async fn assemble(args: &Args, timing: Timing) -> Result<Service, Run
         waiting: {
             let manager = manager.clone();
             Box::new(move || manager.waiting())
+        },
+        envs: {
+            let manager = manager.clone();
+            Box::new(move || manager.env_counts())
         },
     };
     scraped.register(&mut registry);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use sandgate_follow::{Api, Target};
 use sandgate_objects::openkruise::resources::{Checkpoint, SandboxFacts, SandboxSet, SandboxTemplate};
+use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxEnv, SandboxPool};
 
 use super::super::{Kept, Kind, for_kind};
 use super::Followed;
@@ -25,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) system_namespace: Option<String>,
     pub(crate) system_selector: Selector,
     pub(crate) without: BTreeSet<Kind>,
+    pub(crate) environments: bool,
     pub(crate) start: Duration,
     pub(crate) absent: Duration,
     pub(crate) before_start: Option<BeforeStart>,
@@ -37,8 +39,12 @@ impl Parts {
     }
 
     fn is_followed(&self, kind: Kind) -> bool {
-        let is_system = matches!(kind, Kind::Secret | Kind::ConfigMap);
-        !self.without.contains(&kind) && (!is_system || self.system_namespace.is_some())
+        let is_wanted = match kind {
+            Kind::Secret | Kind::ConfigMap => self.system_namespace.is_some(),
+            Kind::SandboxEnv | Kind::SandboxPool | Kind::EnvPod => self.environments,
+            _ => true,
+        };
+        is_wanted && !self.without.contains(&kind)
     }
 
     /// Namespace and selector of a kind. What belongs to a sandbox or a set does not have its labels: the
@@ -47,13 +53,14 @@ impl Parts {
         match kind {
             Kind::Secret | Kind::ConfigMap => (self.system_namespace.as_deref(), Some(&self.system_selector)),
             Kind::Checkpoint | Kind::SandboxTemplate | Kind::Pvc => (self.namespace.as_deref(), None),
+            Kind::SandboxEnv | Kind::SandboxPool | Kind::EnvPod => (self.namespace.as_deref(), None),
             Kind::Sandbox | Kind::SandboxSet => (self.namespace.as_deref(), Some(&self.selector)),
         }
     }
 
     pub(crate) fn target<T: Kept>(&self) -> Target {
         let (namespace, selector) = self.filter(T::IS);
-        let selector = selector.map(Selector::text).unwrap_or_default().to_owned();
+        let selector = selector.map_or(T::SELECTOR, Selector::text).to_owned();
         Target { selector, ..T::target(namespace) }
     }
 

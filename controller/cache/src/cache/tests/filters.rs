@@ -19,6 +19,14 @@ fn kinds(builder: CacheBuilder) -> Vec<Kind> {
 
 const CUSTOM: [Kind; 5] =
     [Kind::Sandbox, Kind::SandboxSet, Kind::Checkpoint, Kind::SandboxTemplate, Kind::Pvc];
+const SYSTEM: [Kind; 2] = [Kind::Secret, Kind::ConfigMap];
+const ENVIRONMENTS: [Kind; 3] = [Kind::SandboxEnv, Kind::SandboxPool, Kind::EnvPod];
+
+/// All of these, in the order of [`Kind::ALL`].
+fn all(of: &[&[Kind]]) -> Vec<Kind> {
+    let is_in = |kind: &Kind| of.iter().any(|kinds| kinds.contains(kind));
+    Kind::ALL.into_iter().filter(is_in).collect()
+}
 
 #[test]
 fn without_filters_every_object_of_the_five_kinds_is_followed_and_no_secret() {
@@ -44,7 +52,7 @@ fn namespace_and_selector_apply_to_each_kind_as_documented() {
         target::<SecretFacts>(built().system_selector("k=v")),
         (Some("sys".to_owned()), "k=v".to_owned())
     );
-    assert_eq!(kinds(built()), Kind::ALL);
+    assert_eq!(kinds(built()), all(&[&CUSTOM, &SYSTEM]));
 }
 
 #[test]
@@ -56,7 +64,9 @@ fn each_filter_stands_alone_too() {
     assert_eq!(target::<SandboxFacts>(Cache::builder().selector("x")), (None, "x".to_owned()));
     let system = || Cache::builder().system_namespace("sys");
     assert_eq!(target::<SandboxFacts>(system()), (None, String::new()));
-    assert_eq!(kinds(system()), Kind::ALL);
+    assert_eq!(kinds(system()), all(&[&CUSTOM, &SYSTEM]));
+    assert_eq!(kinds(system().environments()), Kind::ALL);
+    assert_eq!(kinds(Cache::builder().environments()), all(&[&CUSTOM, &ENVIRONMENTS]));
     assert_eq!(kinds(Cache::builder().without(Kind::Pvc)), CUSTOM[..4]);
 }
 

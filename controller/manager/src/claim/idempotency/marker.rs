@@ -18,22 +18,22 @@ const PREFIX: &str = "sandgate-create-";
 
 /// A marker.
 #[derive(Clone, Debug)]
-pub(in crate::claim) struct Marker {
+pub(crate) struct Marker {
     /// The object.
-    pub(in crate::claim) seen: Arc<Seen<ConfigMapFacts>>,
+    pub(crate) seen: Arc<Seen<ConfigMapFacts>>,
     /// The hash of the request that it is for.
-    pub(in crate::claim) request: String,
+    pub(crate) request: String,
     /// The lock of the create that works for it.
-    pub(in crate::claim) lock: String,
+    pub(crate) lock: String,
     /// When that create began, or last said that it lives.
-    pub(in crate::claim) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// What became of it.
-    pub(in crate::claim) state: State,
+    pub(crate) state: State,
 }
 
 /// What became of a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::claim) enum State {
+pub(crate) enum State {
     /// It is under way, or its process has died.
     Open,
     /// This sandbox was made.
@@ -44,16 +44,16 @@ pub(in crate::claim) enum State {
 
 /// Which sandbox it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::claim) struct Reference {
+pub(crate) struct Reference {
     /// Namespace and name.
-    pub(in crate::claim) key: Key,
+    pub(crate) key: Key,
     /// Which of that name.
-    pub(in crate::claim) uid: Arc<str>,
+    pub(crate) uid: Arc<str>,
 }
 
 impl Reference {
     /// This one.
-    pub(in crate::claim) fn of(seen: &Seen<SandboxFacts>) -> Self {
+    pub(crate) fn of(seen: &Seen<SandboxFacts>) -> Self {
         Self { key: seen.key.clone(), uid: Arc::clone(&seen.uid) }
     }
 
@@ -69,7 +69,7 @@ impl Marker {
     ///
     /// # Errors
     /// Somebody else has written it.
-    pub(in crate::claim) fn read(seen: Arc<Seen<ConfigMapFacts>>) -> Result<Self, Error> {
+    pub(crate) fn read(seen: Arc<Seen<ConfigMapFacts>>) -> Result<Self, Error> {
         let text = |name: &str| seen.data.get(name).map(String::as_str);
         let state = match text("state") {
             Some("open") => Some(State::Open),
@@ -95,18 +95,18 @@ impl Marker {
 }
 
 /// The name of the marker of an owner's key. Without the secret that a key may be taken for.
-pub(super) fn name_of(owner: &str, key: &str) -> String {
+pub(crate) fn name_of(owner: &str, key: &str) -> String {
     let text = json!([owner, key]).to_string();
     hex(&digest(&SHA256, text.as_bytes()).as_ref()[..16])
 }
 
 /// The place of the marker of this name.
-pub(in crate::claim) fn key(namespace: &str, name: &str) -> Key {
+pub(crate) fn key(namespace: &str, name: &str) -> Key {
     Key::new(namespace, &format!("{PREFIX}{name}"))
 }
 
 /// A marker that a create begins with.
-pub(super) fn new(key: &Key, owner: &str, request: &str, lock: &str, at: Timestamp) -> Value {
+pub(crate) fn new(key: &Key, owner: &str, request: &str, lock: &str, at: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -120,17 +120,17 @@ pub(super) fn new(key: &Key, owner: &str, request: &str, lock: &str, at: Timesta
 }
 
 /// The patch by which another create takes a marker over.
-pub(super) fn taken_over(lock: &str, at: Timestamp) -> Value {
+pub(crate) fn taken_over(lock: &str, at: Timestamp) -> Value {
     json!({ "data": { "state": "open", "lock": lock, "at": at.to_string(), "sandbox": null } })
 }
 
 /// The patch by which a create says that it lives.
-pub(super) fn renewed(at: Timestamp) -> Value {
+pub(crate) fn renewed(at: Timestamp) -> Value {
     json!({ "data": { "at": at.to_string() } })
 }
 
 /// The patch that says how a create ended.
-pub(in crate::claim) fn closed(state: &State) -> Value {
+pub(crate) fn closed(state: &State) -> Value {
     match state {
         State::Open => json!({ "data": { "state": "open" } }),
         State::Failed => json!({ "data": { "state": "failed" } }),
@@ -142,7 +142,7 @@ pub(in crate::claim) fn closed(state: &State) -> Value {
 
 /// The hash of what was asked for. Fields that are not given do not count, so that a manager that knows more
 /// of them has the same hash for the same request.
-pub(super) fn request_hash(wanted: &NewSandbox) -> String {
+pub(crate) fn request_hash(wanted: &NewSandbox) -> String {
     let NewSandbox {
         template,
         timeout,

@@ -22,8 +22,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::{
-    Caller, Described, Error, ErrorKind, Gateways, Limit, Manager, ManagerParts, NewSandbox, Push, Runtime,
-    SeededSecrets, Settings, Transport, Writes,
+    Caller, Described, EnvFeed, Error, ErrorKind, Gateways, Limit, Manager, ManagerParts, NewSandbox, Push,
+    Runtime, SeededSecrets, Settings, Transport, Writes,
 };
 
 pub(crate) const NAMESPACE: &str = "team";
@@ -141,6 +141,10 @@ pub(crate) struct World {
     /// Whether the controller works.
     pub(crate) controls: bool,
     pub(crate) settings: Settings,
+    /// Whether managers that are started serve environments, of the cluster `here`.
+    pub(crate) environments: bool,
+    /// Managers that are started are not told of environments; only their caches are.
+    pub(crate) is_deaf: bool,
     clock: Arc<Wall>,
     made: u64,
 }
@@ -157,6 +161,8 @@ impl World {
             envd: Arc::default(),
             controls: true,
             settings: Settings { system_namespace: SYSTEM.to_owned(), ..Settings::default() },
+            environments: false,
+            is_deaf: false,
             clock: Arc::new(Wall { began: Instant::now(), at }),
             made: 0,
         };
@@ -178,6 +184,12 @@ impl World {
         let seed = u64::try_from(number).unwrap() + 1;
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let cache = Cache::builder().system_namespace(SYSTEM).selector(&self.settings.selector).clock(clock);
+        let feed = self.environments.then(|| EnvFeed::new("here"));
+        let cache = match &feed {
+            Some(feed) if self.is_deaf => feed.follow_pods(cache),
+            Some(feed) => feed.follow(cache),
+            None => cache,
+        };
         let cache = cache.build().unwrap();
         let push = Arc::clone(&self.told) as Arc<dyn Push>;
         let envd = Arc::clone(&self.envd) as Arc<dyn Transport>;
@@ -189,6 +201,7 @@ impl World {
             secrets: Arc::new(SeededSecrets::new(seed)),
             random: Random::seeded(seed),
             settings: self.settings.clone(),
+            environments: feed,
         });
         self.replicas.push(Replica { manager: Some(manager), cache, seen: 0, lags: false });
         self.show();
@@ -281,6 +294,7 @@ impl World {
         }
         if self.controls {
             self.control();
+            crate::envs::tests::world::control(&mut self.model, self.clock.now());
         }
         self.show();
     }
