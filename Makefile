@@ -166,7 +166,7 @@ $(MDBOOK)/bin/mdbook:
 	CARGO_TARGET_DIR=$(MDBOOK)/build cargo install --locked --debug --no-default-features --root $(MDBOOK) mdbook@0.5.4
 	@rm -rf $(MDBOOK)/build
 
-crds: ## Write the definitions of OpenKruise's and OpenSandbox's kinds anew from their types: envoy/deploy/crds
+crds: ## Write the definitions of OpenKruise's, OpenSandbox's and SandboxEnv's kinds anew from their types: envoy/deploy/crds
 	SANDGATE_BLESS=1 cargo test --locked -p sandgate-objects --test definitions
 
 docs-reference: ## Write the references anew: the configuration's from the JSON schemas, the API's from the manager

@@ -73,6 +73,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.manager.address .Values.manager.enabled -}}
 {{- fail "manager.address is for a manager that is elsewhere, and manager.enabled for one of this release: leave one of the two out" -}}
 {{- end -}}
+{{- if and .Values.operator.enabled (include "sandgate.operatesEnvironments" .) (not .Values.operator.localClusterId) -}}
+{{- fail "operator.controllers has one of sandboxenv, sandboxpool and pooladoption, which needs operator.localClusterId: the name of this cluster in environments. Only its segment is written" -}}
+{{- end -}}
+{{- if and .Values.manager.enabled .Values.manager.environments.enabled (not (include "sandgate.managerCluster" .)) -}}
+{{- fail "manager.environments.enabled needs manager.localClusterId or operator.localClusterId: the name of this cluster in environments" -}}
+{{- end -}}
 {{- if gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas) -}}
 {{- fail "autoscaling.minReplicas is more than autoscaling.maxReplicas" -}}
 {{- end -}}
@@ -310,4 +316,20 @@ tls:
 {{- define "sandgate.operatesOpenSandbox" -}}
 {{- $chosen := .Values.operator.controllers -}}
 {{- if or (has "batchsandbox" $chosen) (has "pool" $chosen) (has "sandboxsnapshot" $chosen) -}}yes{{- end -}}
+{{- end }}
+
+{{/* Whether it looks after environments and their pools; not empty if so. */}}
+{{- define "sandgate.operatesEnvironments" -}}
+{{- $chosen := .Values.operator.controllers -}}
+{{- if or (has "sandboxenv" $chosen) (has "sandboxpool" $chosen) (has "pooladoption" $chosen) -}}yes{{- end -}}
+{{- end }}
+
+{{/* Whether it asks the gateways of this release which sandboxes are used; not empty if so. They say it on the push port. */}}
+{{- define "sandgate.operatorAsksGateways" -}}
+{{- if and .Values.push.enabled (has "sandboxpool" .Values.operator.controllers) -}}yes{{- end -}}
+{{- end }}
+
+{{/* The cluster that the manager is in, as environments name it. */}}
+{{- define "sandgate.managerCluster" -}}
+{{- default .Values.operator.localClusterId .Values.manager.localClusterId | default "" -}}
 {{- end }}
