@@ -26,6 +26,7 @@
 
 mod daemon;
 mod draft;
+mod environments;
 mod manager;
 mod node;
 mod objects;
@@ -40,7 +41,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub use daemon::Daemon;
-pub use draft::{batch_sandbox, pod_template, pool, pooled, sandbox, sandbox_set, snapshot};
+pub use draft::{
+    batch_sandbox, env_template, pod_template, pool, pooled, sandbox, sandbox_env, sandbox_set, snapshot,
+};
+pub use environments::{Environments, env_phase, sandboxes};
 pub use manager::{Manager, ManagerBuilder, SYSTEM_NAMESPACE, api_request, new_sandbox};
 pub use node::{Node, NodeBuilder};
 pub use objects::{Follower, Objects, Resource};

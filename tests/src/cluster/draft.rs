@@ -78,6 +78,31 @@ pub fn pooled(name: &str, replicas: u32, pool: &str) -> Value {
     })
 }
 
+/// A template of environments: one container, `sandbox`, that waits with the image `idle` and runs `image` as
+/// a sandbox.
+pub fn env_template(name: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "agents.navix.sh/v1alpha1",
+        "kind": "SandboxTemplate",
+        "metadata": { "name": name },
+        "spec": { "version": "1", "idleImage": "idle", "template": pod_template(image) },
+    })
+}
+
+/// An environment with so many pods in each of these pools of a cluster.
+pub fn sandbox_env(name: &str, template: &str, cluster: &str, members: &[(&str, u32)]) -> Value {
+    let member = |(member, replicas): &(&str, u32)| json!({ "name": member, "spec": { "replicas": replicas }, "config": { "scalingGroup": "" } });
+    json!({
+        "apiVersion": "agents.navix.sh/v1alpha1",
+        "kind": "SandboxEnv",
+        "metadata": { "name": name },
+        "spec": {
+            "templateRef": { "name": template },
+            "clusters": [{ "clusterID": cluster, "members": members.iter().map(member).collect::<Vec<_>>() }],
+        },
+    })
+}
+
 /// Images to be made of a sandbox.
 pub fn snapshot(name: &str, sandbox: &str) -> Value {
     json!({

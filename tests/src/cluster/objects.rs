@@ -34,6 +34,12 @@ pub enum Resource {
     Pool,
     /// OpenSandbox's: images made of a sandbox.
     SandboxSnapshot,
+    /// An environment of scitix's kinds.
+    SandboxEnv,
+    /// A pool of an environment.
+    SandboxPool,
+    /// What pools of environments are made from; it has no namespace.
+    EnvTemplate,
     /// A pod.
     Pod,
     /// A node; it has no namespace.
@@ -54,7 +60,7 @@ pub enum Resource {
 
 impl Resource {
     /// The kinds of our definitions.
-    pub const OURS: [Self; 7] = [
+    pub const OURS: [Self; 10] = [
         Self::Sandbox,
         Self::SandboxSet,
         Self::SandboxTemplate,
@@ -62,6 +68,9 @@ impl Resource {
         Self::BatchSandbox,
         Self::Pool,
         Self::SandboxSnapshot,
+        Self::SandboxEnv,
+        Self::SandboxPool,
+        Self::EnvTemplate,
     ];
 
     fn api_resource(self) -> ApiResource {
@@ -70,6 +79,7 @@ impl Resource {
                 ("agents.kruise.io", "v1alpha1")
             }
             Self::BatchSandbox | Self::Pool | Self::SandboxSnapshot => ("sandbox.opensandbox.io", "v1alpha1"),
+            Self::SandboxEnv | Self::SandboxPool | Self::EnvTemplate => ("agents.navix.sh", "v1alpha1"),
             Self::Pod | Self::Node | Self::ConfigMap | Self::ServiceAccount | Self::PersistentVolumeClaim => {
                 ("", "v1")
             }
@@ -77,7 +87,11 @@ impl Resource {
             Self::Lease => ("coordination.k8s.io", "v1"),
             Self::Event => ("events.k8s.io", "v1"),
         };
-        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &format!("{self:?}")))
+        let kind = match self {
+            Self::EnvTemplate => "SandboxTemplate".to_owned(),
+            _ => format!("{self:?}"),
+        };
+        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind))
     }
 }
 
@@ -93,7 +107,7 @@ pub struct Objects {
 impl Objects {
     pub(super) fn of(client: Client, resource: Resource, namespace: &str) -> Self {
         let api = match resource {
-            Resource::Node => Api::all_with(client, &resource.api_resource()),
+            Resource::Node | Resource::EnvTemplate => Api::all_with(client, &resource.api_resource()),
             _ => Api::namespaced_with(client, namespace, &resource.api_resource()),
         };
         Self { api, resource }

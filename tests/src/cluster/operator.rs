@@ -37,6 +37,15 @@ impl OperatorBuilder {
         self.flag("--controllers=batchsandbox,pool,sandboxsnapshot").flag(&format!("--namespace={namespace}"))
     }
 
+    /// Runs the controllers of environments in the place of those of OpenKruise's kinds, for one namespace of
+    /// this cluster.
+    #[must_use]
+    pub fn environments(self, namespace: &str, cluster: &str) -> Self {
+        self.flag("--controllers=sandboxenv,sandboxpool,pooladoption")
+            .flag(&format!("--namespace={namespace}"))
+            .flag(&format!("--local-cluster-id={cluster}"))
+    }
+
     /// One of several, which agree on a leader; one that dies is followed after so many seconds, from 4 on.
     /// Otherwise it is alone and leads at once.
     #[must_use]

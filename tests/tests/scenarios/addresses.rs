@@ -32,7 +32,7 @@ impl Parts {
 type Add = fn(&mut Parts, &str);
 
 /// The forms in the documented order. Each adds to a request what names `default--{name}` on [`PORT`].
-const FORMS: [(&str, Add); 7] = [
+const FORMS: [(&str, Add); 8] = [
     ("kruise path", |parts, name| {
         parts.path = Some(format!("/kruise/default--{name}/{PORT}/here"));
     }),
@@ -53,6 +53,9 @@ const FORMS: [(&str, Add); 7] = [
     ("opensandbox host", |parts, name| {
         parts.host = Some(format!("default--{name}-{PORT}.sandbox.test"));
     }),
+    ("sandbox-env path", |parts, name| {
+        parts.path = Some(format!("/sandboxes/default--{name}/{PORT}/here"));
+    }),
     ("opensandbox path", |parts, name| {
         parts.path = Some(format!("/default--{name}/{PORT}/here"));
     }),
@@ -60,7 +63,7 @@ const FORMS: [(&str, Add); 7] = [
 
 #[tokio::test]
 async fn every_form_reaches_the_sandbox_it_names_and_a_second_that_names_another_is_refused() {
-    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6"];
+    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
     let mut sandboxes = Vec::new();
     for name in names {
         sandboxes.push(sandbox(name).await);
@@ -89,8 +92,8 @@ async fn every_form_reaches_the_sandbox_it_names_and_a_second_that_names_another
             assert_eq!(reply.sandbox(), names[first], "{form} and {other} agree");
             let reply = gateway.send(both(names[later])).await;
             let is_one_text = first == 4 && later == 5;
-            if is_one_text || later == FORMS.len() - 1 {
-                // An application's own path may look like the last form.
+            if is_one_text || later >= FORMS.len() - 2 {
+                // An application's own path may look like one of the last two forms.
                 assert_eq!(reply.sandbox(), names[first], "{form} before {other}");
             } else {
                 assert_refused(&gateway, &reply, 400, "conflicting_address").await;
@@ -137,6 +140,30 @@ async fn a_host_with_two_readings_goes_to_the_sandbox_that_exists_and_is_refused
 }
 
 #[tokio::test]
+async fn a_sandbox_id_with_two_readings_goes_to_the_sandbox_that_exists_and_is_refused_where_both_do() {
+    let (named, claimed) = (sandbox("named").await, sandbox("claimed").await);
+    let by_name = || route("demo").ip(named.ip());
+    let by_id = || route("pool-x7k2p").id("demo").ip(claimed.ip());
+    let gateway = Gateway::serving(&routes([by_name()])).await;
+    let request =
+        || Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-port", PORT.to_string());
+    let ask = async || gateway.send(request()).await;
+    assert_eq!(ask().await.sandbox(), "named");
+    reload(&gateway, 2, &routes([by_name(), by_id()])).await;
+    assert_refused(&gateway, &ask().await, 400, "ambiguous_address").await;
+    let reply = gateway.send(request().header("x-sandbox-namespace", "default")).await;
+    assert_eq!(reply.sandbox(), "named");
+    let reply = gateway.send(Request::get(&format!("/sandboxes/demo/{PORT}/"))).await;
+    assert_eq!(reply.sandbox(), "claimed");
+    reload(&gateway, 3, &routes([by_id()])).await;
+    assert_eq!(ask().await.sandbox(), "claimed");
+    reload(&gateway, 4, &routes([])).await;
+    assert_refused(&gateway, &ask().await, 502, "sandbox_not_found").await;
+    let reply = gateway.send(Request::get(&format!("/sandboxes/demo/{PORT}/"))).await;
+    assert_refused(&gateway, &reply, 404, "sandbox_not_found").await;
+}
+
+#[tokio::test]
 async fn with_a_uid_no_form_reaches_the_successor_of_a_deleted_sandbox() {
     let up = sandbox("up").await;
     let entry = |uid: &str| route("up").set("uid", uid).ip(up.ip());
@@ -155,7 +182,8 @@ async fn with_a_uid_no_form_reaches_the_successor_of_a_deleted_sandbox() {
     reload(&gateway, 2, &routes([entry("uid-2")])).await;
     for (form, add) in FORMS {
         let refused = gateway.send(with_uid(add, "uid-1")).await;
-        let status = if form.starts_with("opensandbox") { 404 } else { 502 };
+        let tells = ["opensandbox", "sandbox-env"].iter().any(|dialect| form.starts_with(dialect));
+        let status = if tells { 404 } else { 502 };
         assert_refused(&gateway, &refused, status, "sandbox_not_found").await;
         assert_eq!(gateway.send(with_uid(add, "uid-2")).await.sandbox(), "up", "{form}");
     }

@@ -103,6 +103,7 @@ async fn validation_passes_a_good_config_and_starts_nothing() {
             },
             "agent-sandbox": { "enabled": true, "default-namespace": "default", "default-port": 8888 },
             "opensandbox": { "enabled": true, "headers": true, "host": true, "path": true },
+            "sandbox-env": { "enabled": true, "headers": true, "path": true },
         },
         "host-header-name": ":authority",
         "domains": ["sandbox.test"],

@@ -1,5 +1,6 @@
-//! The definitions of OpenKruise's and OpenSandbox's kinds (`envoy/deploy/crds`) as a real API server reads
-//! them: what they refuse and with which words, what they accept, and what `kubectl` shows.
+//! The definitions of OpenKruise's and OpenSandbox's kinds and of environments (`envoy/deploy/crds`) as a
+//! real API server reads them: what they refuse and with which words, what they accept, and what `kubectl`
+//! shows.
 
 use std::fs;
 
@@ -11,6 +12,7 @@ use sandgate_tests::locations;
 use serde_json::{Value, json};
 
 mod accepted;
+mod environments;
 mod opensandbox;
 mod refused;
 

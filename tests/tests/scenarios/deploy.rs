@@ -17,8 +17,16 @@ pub(crate) use cluster::dry_run;
 
 /// The setups whose rendered manifests are committed: the default, and those with the values of
 /// `envoy/deploy/setups`.
-const SETUPS: [&str; 7] =
-    ["default", "openkruise", "opensandbox", "agent-sandbox", OPERATOR, OPERATOR_OPENSANDBOX, MANAGER];
+const SETUPS: [&str; 8] = [
+    "default",
+    "openkruise",
+    "opensandbox",
+    "agent-sandbox",
+    OPERATOR,
+    OPERATOR_OPENSANDBOX,
+    MANAGER,
+    ENVIRONMENTS,
+];
 
 /// The setup that has the operator beside the gateway.
 const OPERATOR: &str = "operator";
@@ -29,8 +37,18 @@ const OPERATOR_OPENSANDBOX: &str = "operator-opensandbox";
 /// The values that make the operator look after OpenSandbox's kinds.
 const OF_OPENSANDBOX: &str = "operator.controllers={batchsandbox,pool,sandboxsnapshot}";
 
+/// The component that has the operator for environments.
+const OPERATOR_ENVIRONMENTS: &str = "operator-environments";
+
+/// The values that make the operator look after environments.
+const OF_ENVIRONMENTS: &str =
+    "operator.controllers={sandboxenv,sandboxpool,pooladoption},operator.localClusterId=local";
+
 /// The setup that has the manager beside both.
 const MANAGER: &str = "manager";
+
+/// The setup that has both for environments too.
+const ENVIRONMENTS: &str = "environments";
 
 /// The manifests of a setup.
 async fn rendered(setup: &str) -> String {

@@ -15,6 +15,7 @@ async fn listeners_with_different_dialects_read_one_table() {
     let only = |dialect: &str| {
         let mut dialects = json!({
             "kruise": { "enabled": false }, "agent-sandbox": { "enabled": false }, "opensandbox": { "enabled": false },
+            "sandbox-env": { "enabled": false },
         });
         dialects[dialect] = json!({ "enabled": true });
         json!({ "dialects": dialects, "unaddressed": "refuse" })

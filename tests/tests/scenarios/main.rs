@@ -4,6 +4,7 @@
 //! addresses::` runs one theme.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod addresses;
 mod admin;
 mod answers;
@@ -22,6 +23,7 @@ mod deploy;
 mod door;
 mod drain;
 mod e2b;
+mod environments;
 mod envoy_gateway;
 mod explain;
 mod harness;
@@ -53,6 +55,7 @@ mod reload;
 mod replies;
 mod routes_file;
 mod said;
+mod sandbox_env_gateway;
 mod secrets;
 mod shares;
 mod shutdown;

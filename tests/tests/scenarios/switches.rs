@@ -42,7 +42,18 @@ fn forms() -> Vec<Switch> {
         (
             "agent-sandbox header",
             || Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-port", "8000"),
-            vec![json!({ "dialects": { "agent-sandbox": { "enabled": false } } })],
+            // The other dialect that reads this header would take it over.
+            vec![
+                json!({ "dialects": { "agent-sandbox": { "enabled": false }, "sandbox-env": { "headers": false } } }),
+            ],
+        ),
+        (
+            "sandbox-env path",
+            || Request::get("/sandboxes/default--demo/8000/"),
+            vec![
+                json!({ "dialects": { "sandbox-env": { "path": false } } }),
+                json!({ "dialects": { "sandbox-env": { "enabled": false } } }),
+            ],
         ),
     ]
 }

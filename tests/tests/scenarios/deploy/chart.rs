@@ -121,6 +121,10 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["operator.opensandbox.concurrency=many"], &["/operator/opensandbox/concurrency"]),
         (&["operator.lease.renewDeadlineSeconds=15"], &["renewDeadlineSeconds", "durationSeconds"]),
         (&["operator.lease.retryPeriodSeconds=6"], &["retryPeriodSeconds", "half"]),
+        (&["operator.localClusterId=East_1"], &["/operator/localClusterId"]),
+        (&["operator.enabled=true", "operator.controllers={sandboxenv}"], &["sandboxenv", "localClusterId"]),
+        (&["manager.enabled=true", "manager.environments.enabled=true"], &["environments", "localClusterId"]),
+        (&["manager.environments.colour=blue"], &["/manager/environments", "colour"]),
         (&["manager.colour=blue"], &["/manager", "colour"]),
         (&["manager.replicas=0"], &["/manager/replicas"]),
         (&["manager.address=nowhere"], &["/manager/address"]),
@@ -264,7 +268,7 @@ pub(super) fn plain(object: &Value) -> Value {
 
 #[tokio::test]
 async fn the_charts_rights_and_policies_are_those_of_the_files() {
-    let kinds = ["openkruise", "agent-sandbox", "opensandbox"];
+    let kinds = ["openkruise", "agent-sandbox", "opensandbox", "sandbox-env"];
     for kind in kinds {
         let provider = format!("providers[0].kind={kind}");
         let more = format!("admission.{kind}.enabled=true");

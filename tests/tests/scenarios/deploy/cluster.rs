@@ -93,8 +93,8 @@ async fn the_pods_are_admitted_where_pod_security_is_restricted() {
     }
     assert_eq!(
         pods.len(),
-        2 * SETUPS.len() + 4,
-        "a gateway and a `helm test` each, three operators, a manager"
+        2 * SETUPS.len() + 6,
+        "a gateway and a `helm test` each, four operators, two managers"
     );
     for pod in &pods {
         api.dry_run(pod).await.unwrap_or_else(|e| panic!("{e}: {pod}"));

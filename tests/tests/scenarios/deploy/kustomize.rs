@@ -8,16 +8,19 @@ use sandgate_tests::deploy::{committed, documents, folder, template, tool};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{MANAGER, OF_OPENSANDBOX, OPERATOR, OPERATOR_OPENSANDBOX, rendered};
+use super::{
+    MANAGER, OF_ENVIRONMENTS, OF_OPENSANDBOX, OPERATOR, OPERATOR_ENVIRONMENTS, OPERATOR_OPENSANDBOX, rendered,
+};
 
 /// The overlays, each with the values that make the chart say the same.
-const OVERLAYS: [(&str, &[&str]); 6] = [
+const OVERLAYS: [(&str, &[&str]); 8] = [
     ("agent-sandbox", &["--set", "providers[0].kind=agent-sandbox"]),
     ("openkruise", &["--set", "providers[0].kind=openkruise"]),
     (
         "opensandbox",
         &["--set", "providers[0].kind=opensandbox", "--set", "gateway.pod-ranges={10.244.0.0/16}"],
     ),
+    ("sandbox-env", &["--set", "providers[0].kind=sandbox-env"]),
     (OPERATOR, &["--set", "providers[0].kind=openkruise", "--set", "operator.enabled=true"]),
     (
         OPERATOR_OPENSANDBOX,
@@ -30,6 +33,17 @@ const OVERLAYS: [(&str, &[&str]); 6] = [
             "operator.enabled=true",
             "--set",
             OF_OPENSANDBOX,
+        ],
+    ),
+    (
+        OPERATOR_ENVIRONMENTS,
+        &[
+            "--set",
+            "providers[0].kind=sandbox-env",
+            "--set",
+            "operator.enabled=true",
+            "--set",
+            OF_ENVIRONMENTS,
         ],
     ),
     (
@@ -80,7 +94,11 @@ async fn the_base_is_made_of_the_default_chart() {
 #[tokio::test]
 async fn the_component_is_made_of_the_chart_with_the_operator() {
     let copied = ["operator/rbac.yaml", "operator/crds.yaml"];
-    for (component, more) in [(OPERATOR, &[][..]), (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX])] {
+    for (component, more) in [
+        (OPERATOR, &[][..]),
+        (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX]),
+        (OPERATOR_ENVIRONMENTS, &["--set", OF_ENVIRONMENTS]),
+    ] {
         let arguments = [&["--set", "operator.enabled=true"], more].concat();
         let rendered = template(&arguments).await.expect("manifests");
         let made = without_helm(&rendered, |template| {
@@ -128,18 +146,19 @@ async fn the_component_is_made_of_the_chart_without_internet_and_an_overlay_take
     assert_eq!(built, normal(&chart));
 }
 
-/// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy.
+/// The components with rights of their own.
+const COMPONENTS: [&str; 4] = [OPERATOR, OPERATOR_OPENSANDBOX, OPERATOR_ENVIRONMENTS, MANAGER];
+
+/// Kustomize reads no file outside of its folder, so an overlay has the provider's rights as a copy, and a
+/// component those of its program.
 #[test]
 fn the_rights_of_an_overlay_are_those_of_the_file() {
-    for (overlay, _) in OVERLAYS {
-        let rights =
-            fs::read_to_string(folder().join("rbac").join(overlay).with_extension("yaml")).expect("rights");
-        let part = if [OPERATOR, OPERATOR_OPENSANDBOX, MANAGER].contains(&overlay) {
-            "components"
-        } else {
-            "overlays"
-        };
-        committed(&folder().join("kustomize").join(part).join(overlay).join("rbac.yaml"), &rights);
+    let overlays = OVERLAYS.into_iter().map(|(overlay, _)| overlay);
+    let overlays = overlays.filter(|overlay| !COMPONENTS.contains(overlay)).map(|name| ("overlays", name));
+    for (part, name) in overlays.chain(COMPONENTS.map(|name| ("components", name))) {
+        let rights = fs::read_to_string(folder().join("rbac").join(name).with_extension("yaml"));
+        let copy = folder().join("kustomize").join(part).join(name).join("rbac.yaml");
+        committed(&copy, &rights.expect("rights"));
     }
 }
 

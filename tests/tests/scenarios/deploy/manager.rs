@@ -43,6 +43,37 @@ async fn the_managers_rights_are_those_of_the_file() {
     assert_eq!(rights.count(), wanted.len(), "no right beside these");
 }
 
+/// Environments need rights to pods, which a manager without them has not got.
+#[tokio::test]
+async fn environments_need_rights_of_their_own_and_the_name_of_the_cluster() {
+    let environments = ["manager.enabled=true", "manager.environments.enabled=true"];
+    let objects = manifests(&[&environments[..], &["manager.localClusterId=east"]].concat()).await;
+    let name = "sandgate-manager-environments";
+    let wanted = documents(&file("envoy/deploy/rbac/manager-environments.yaml"));
+    assert_eq!(wanted.len(), 2);
+    for wanted in &wanted {
+        let kind = wanted["kind"].as_str().expect("a kind");
+        assert_eq!(&plain(object(&objects, kind, name)), wanted);
+    }
+    assert!(arguments(&objects).contains(&"--environments"));
+    assert!(arguments(&objects).contains(&"--local-cluster-id=east"));
+    // The operator's name of the cluster is taken where the manager has none.
+    let objects = manifests(&[&environments[..], &["operator.localClusterId=west"]].concat()).await;
+    assert!(arguments(&objects).contains(&"--local-cluster-id=west"));
+
+    let without = manifests(&["manager.enabled=true", "manager.localClusterId=east"]).await;
+    assert!(!without.iter().any(|object| object["metadata"]["name"] == name));
+    assert!(!arguments(&without).iter().any(|argument| argument.contains("cluster-id")));
+
+    let here = manifests(
+        &[&environments[..], &["manager.localClusterId=east", "manager.namespace=team-a"]].concat(),
+    )
+    .await;
+    assert_eq!(object(&here, "RoleBinding", name)["metadata"]["namespace"], "team-a");
+    let bound = here.iter().filter(|object| object["kind"] == "ClusterRoleBinding");
+    assert!(!bound.into_iter().any(|bound| bound["roleRef"]["name"] == name));
+}
+
 /// A Secret may be anybody's. What holds for all namespaces names none.
 #[test]
 fn secrets_and_config_maps_are_read_and_written_in_the_managers_own_namespace_alone() {

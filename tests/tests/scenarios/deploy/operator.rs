@@ -8,11 +8,14 @@ use sandgate_tests::deploy::{NAMESPACE, committed, documents, folder, granted, o
 use serde_json::{Value, json};
 
 use super::chart::plain;
-use super::{OF_OPENSANDBOX, OPERATOR, OPERATOR_OPENSANDBOX, file, rendered};
+use super::{
+    OF_ENVIRONMENTS, OF_OPENSANDBOX, OPERATOR, OPERATOR_ENVIRONMENTS, OPERATOR_OPENSANDBOX, file, rendered,
+};
 
 /// The groups of the kinds, with which the names of their definitions' files begin.
 const KRUISE: &str = "agents.kruise.io_";
 const OPENSANDBOX: &str = "sandbox.opensandbox.io_";
+const ENVIRONMENTS: &str = "agents.navix.sh_";
 
 /// The definitions that are made from the types (`make crds`), each with the name of its file.
 fn definitions() -> Vec<(String, String)> {
@@ -32,7 +35,9 @@ fn the_copies_of_the_definitions_are_those_that_are_made_from_the_types() {
     for (name, text) in definitions() {
         committed(&folder().join("chart/files/crds").join(&name), &text);
     }
-    for (component, group) in [(OPERATOR, KRUISE), (OPERATOR_OPENSANDBOX, OPENSANDBOX)] {
+    let components =
+        [(OPERATOR, KRUISE), (OPERATOR_OPENSANDBOX, OPENSANDBOX), (OPERATOR_ENVIRONMENTS, ENVIRONMENTS)];
+    for (component, group) in components {
         let mut all = "# Copies of envoy/deploy/crds: `make deploy-rendered` brings them here.\n".to_owned();
         for (_, text) in definitions().iter().filter(|(name, _)| name.starts_with(group)) {
             all.push_str("---\n");
@@ -50,12 +55,16 @@ async fn the_chart_installs_the_definitions_with_the_operator_and_leaves_them_wh
         let all = documents(manifests).into_iter();
         all.filter(|object| object["kind"] == "CustomResourceDefinition").collect()
     };
-    let all = "operator.controllers={sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot}";
-    let all = template(&["--set", "operator.enabled=true", "--set", all]).await.expect("manifests");
+    let of = async |controllers: &str| {
+        let controllers = format!("operator.controllers={{{controllers}}},operator.localClusterId=here");
+        template(&["--set", "operator.enabled=true", "--set", &controllers]).await.expect("manifests")
+    };
     for (manifests, groups) in [
         (rendered(OPERATOR).await, &[KRUISE][..]),
         (rendered(OPERATOR_OPENSANDBOX).await, &[OPENSANDBOX]),
-        (all, &[KRUISE, OPENSANDBOX]),
+        (of("pooladoption").await, &[ENVIRONMENTS]),
+        (of("sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot").await, &[KRUISE, OPENSANDBOX]),
+        (of("sandboxset,pool,sandboxenv,sandboxpool").await, &[KRUISE, OPENSANDBOX, ENVIRONMENTS]),
     ] {
         let here = defined(&manifests);
         let of_groups = |name: &str| groups.iter().any(|group| name.starts_with(group));
@@ -78,7 +87,11 @@ async fn the_chart_installs_the_definitions_with_the_operator_and_leaves_them_wh
 
 #[tokio::test]
 async fn the_operators_rights_are_those_of_the_file() {
-    for (name, more) in [(OPERATOR, &[][..]), (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX])] {
+    for (name, more) in [
+        (OPERATOR, &[][..]),
+        (OPERATOR_OPENSANDBOX, &["--set", OF_OPENSANDBOX]),
+        (OPERATOR_ENVIRONMENTS, &["--set", OF_ENVIRONMENTS]),
+    ] {
         let arguments = [&["--set", "operator.enabled=true"], more].concat();
         let objects = documents(&template(&arguments).await.expect("manifests"));
         let wanted = documents(&file(&format!("envoy/deploy/rbac/{name}.yaml")));
@@ -99,11 +112,11 @@ fn rights(objects: &[Value]) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// One operator for the kinds of both has the rights of both, and a right of one alone with that one alone.
+/// One operator for the kinds of all has the rights of all, and a right of one alone with that one alone.
 #[tokio::test]
-async fn the_rights_for_all_kinds_are_those_of_both_files() {
+async fn the_rights_for_all_kinds_are_those_of_all_files() {
     let granted_to = async |controllers: &str| {
-        let controllers = format!("operator.controllers={{{controllers}}}");
+        let controllers = format!("operator.controllers={{{controllers}}},operator.localClusterId=here");
         let arguments = ["--set", "operator.enabled=true", "--set", &controllers];
         let objects = documents(&template(&arguments).await.expect("manifests"));
         let mut of_operator = String::new();
@@ -112,16 +125,23 @@ async fn the_rights_for_all_kinds_are_those_of_both_files() {
         }
         granted(&of_operator)
     };
-    let [kruise, opensandbox] = [OPERATOR, OPERATOR_OPENSANDBOX]
+    let [kruise, opensandbox, environments] = [OPERATOR, OPERATOR_OPENSANDBOX, OPERATOR_ENVIRONMENTS]
         .map(|name| granted(&file(&format!("envoy/deploy/rbac/{name}.yaml"))));
-    assert_eq!(
-        granted_to("sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot").await,
-        &kruise | &opensandbox
-    );
-    for (controllers, wanted) in [("sandbox", &kruise), ("pool,batchsandbox", &opensandbox)] {
+    let both = &kruise | &opensandbox;
+    assert_eq!(granted_to("sandbox,sandboxset,batchsandbox,pool,sandboxsnapshot").await, both);
+    assert_eq!(granted_to("sandbox,pool,sandboxenv").await, &both | &environments);
+    for (controllers, wanted) in [
+        ("sandbox", &kruise),
+        ("pool,batchsandbox", &opensandbox),
+        ("sandboxpool", &environments),
+        ("pooladoption", &environments),
+    ] {
         assert_eq!(&granted_to(controllers).await, wanted, "{controllers}");
     }
-    assert!(!opensandbox.iter().any(|right| right.contains(" secrets.")), "{opensandbox:?}");
+    assert!(!both.iter().any(|right| right.contains(" secrets.")), "{both:?}");
+    // Whether an environment's pull secret is there, and nothing else of Secrets.
+    let secrets: Vec<_> = environments.iter().filter(|right| right.contains(" secrets.")).collect();
+    assert_eq!(secrets, ["get secrets."]);
 }
 
 /// What the values of OpenSandbox's kinds become, and that none of it is there without these kinds.
@@ -169,6 +189,89 @@ async fn the_operator_gets_opensandboxs_options_with_its_kinds_alone() {
     let without = operator("sandbox,sandboxset", &values).await;
     assert_eq!((&without["volumes"], &without["containers"][0]["env"]), (&Value::Null, &Value::Null));
     assert!(!without.to_string().contains("snapshot"), "{without}");
+}
+
+/// The name of the cluster is asked for, handed on with the controllers that need it, and with no others.
+#[tokio::test]
+async fn the_operator_of_environments_gets_the_name_of_its_cluster() {
+    let arguments = async |values: &str| -> Value {
+        let arguments = ["--set", "operator.enabled=true", "--set", values];
+        let objects = documents(&template(&arguments).await.expect("manifests"));
+        let deployment = object(&objects, "Deployment", "sandgate-operator");
+        deployment["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+    };
+    let given = arguments("operator.controllers={sandboxpool},operator.localClusterId=east").await;
+    assert!(given.as_array().expect("arguments").contains(&json!("--local-cluster-id=east")), "{given}");
+    let without = arguments("operator.controllers={sandbox},operator.localClusterId=east").await;
+    assert!(!without.to_string().contains("cluster-id"), "{without}");
+}
+
+/// Gateways say which sandboxes are used. They are asked with the credentials of pushes, and only where there
+/// is a port to ask and a controller that wants to know.
+#[tokio::test]
+async fn the_operator_of_environments_asks_the_gateways_which_sandboxes_are_used() {
+    let objects = async |values: &[&str]| {
+        let values = values.iter().flat_map(|value| ["--set", value]);
+        let arguments: Vec<&str> = ["--set", "operator.enabled=true", "--set", "push.enabled=true"]
+            .into_iter()
+            .chain(values)
+            .collect();
+        documents(&template(&arguments).await.expect("manifests"))
+    };
+    let review = ["push.tokenReview.audience=a", "push.tokenReview.subjects={b}"];
+    let key = ["push.keys[0].id=main", "push.keys[0].secret=s", "push.keys[0].key=k", "push.tls.secret=t"];
+    let token = [("--gateway-token-file=/etc/sandgate/gateways/token", true), ("--gateway-https", false)];
+    let signed = [
+        ("--gateway-hmac-key=main=/etc/sandgate/gateways/key", true),
+        ("--gateway-https", true),
+        ("--gateway-ca=/etc/sandgate/gateways/ca.crt", true),
+    ];
+    for (push, wanted) in [(&review[..], &token[..]), (&key, &signed)] {
+        let made = objects(&[push, &[OF_ENVIRONMENTS]].concat()).await;
+        let pod = &object(&made, "Deployment", "sandgate-operator")["spec"]["template"]["spec"];
+        let given = pod["containers"][0]["args"].as_array().expect("arguments");
+        let asked = format!("--gateway-activity=service:{NAMESPACE}/sandgate-push:7789");
+        for (argument, is_there) in [&[(asked.as_str(), true)], wanted].concat() {
+            assert_eq!(given.contains(&json!(argument)), is_there, "{argument}: {given:?}");
+        }
+        // Each file that is named is in the volume.
+        let sources = pod["volumes"][0]["projected"]["sources"].to_string();
+        for file in given.iter().filter_map(|argument| argument.as_str()?.rsplit_once("/gateways/")) {
+            assert!(sources.contains(&format!("\"path\":\"{}\"", file.1)), "{file:?} in {sources}");
+        }
+        assert_eq!(pod["containers"][0]["volumeMounts"][0]["mountPath"], "/etc/sandgate/gateways");
+        let role = object(&made, "Role", "sandgate-operator-gateways");
+        assert_eq!(
+            granted(&role.to_string()).into_iter().collect::<Vec<_>>(),
+            ["list endpointslices.discovery.k8s.io"]
+        );
+        assert_eq!(role["metadata"]["namespace"], NAMESPACE);
+        let egress = &object(&made, "NetworkPolicy", "sandgate-operator")["spec"]["egress"];
+        let gateway = &object(&made, "NetworkPolicy", "sandgate")["spec"]["podSelector"];
+        let way =
+            json!({ "to": [{ "podSelector": gateway }], "ports": [{ "protocol": "TCP", "port": 7789 }] });
+        assert!(egress.as_array().expect("rules").contains(&way), "{egress}");
+    }
+    let others = objects(&[&review[..], &["operator.controllers={sandbox}"]].concat()).await;
+    let others: Vec<_> = others.iter().filter(|object| object.to_string().contains("operator")).collect();
+    assert!(!others.iter().any(|object| object.to_string().contains("gateway-activity")));
+    assert!(!others.iter().any(|object| object["metadata"]["name"] == "sandgate-operator-gateways"));
+}
+
+/// Templates of environments have no namespace.
+#[tokio::test]
+async fn an_operator_of_environments_of_one_namespace_reads_templates_of_the_cluster() {
+    let values = format!("{OF_ENVIRONMENTS},operator.enabled=true,operator.namespace=team-a");
+    let objects = documents(&template(&["--set", &values]).await.expect("manifests"));
+    let everywhere: Vec<_> =
+        rights(&objects).filter(|object| object["kind"] == "ClusterRoleBinding").collect();
+    assert_eq!(everywhere.len(), 1, "{everywhere:?}");
+    assert_eq!(everywhere[0]["roleRef"]["name"], "sandgate-operator-templates");
+    let role = object(&objects, "ClusterRole", "sandgate-operator-templates").to_string();
+    let granted = granted(&role).into_iter().collect::<Vec<_>>();
+    assert_eq!(granted, ["list sandboxtemplates.agents.navix.sh", "watch sandboxtemplates.agents.navix.sh"]);
+    let bound = object(&objects, "RoleBinding", "sandgate-operator");
+    assert_eq!(bound["metadata"]["namespace"], "team-a");
 }
 
 #[tokio::test]

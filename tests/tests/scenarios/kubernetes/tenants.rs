@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use sandgate_tests::kubernetes::{ApiServer, Kind, kruise, opensandbox};
 use sandgate_tests::{DEADLINE, Gateway, WebSocket, eventually, locations};
 use serde_json::{Value, json};
@@ -213,20 +214,19 @@ fn policy(file: &str, name: &str, shipped: &[&str], namespace: &str) -> String {
 }
 
 /// A tenant that may do anything with the objects of one kind in a namespace, and nothing else.
-async fn tenant_of(api: &ApiServer, namespace: &str, kind: Kind) -> Api<DynamicObject> {
+async fn tenant_of(api: &ApiServer, namespace: &str, resource: &ApiResource) -> Api<DynamicObject> {
     let tenant = api.service_account(namespace, "tenant").await;
-    let resource = kind.resource();
     let (group, plural) = (&resource.group, &resource.plural);
     api.apply(&format!(
         "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {{ name: tenant, namespace: {namespace} }}\n\
-         rules: [{{ apiGroups: [{group}], resources: [{plural}], verbs: ['*'] }}]\n---\n\
+         rules: [{{ apiGroups: ['{group}'], resources: [{plural}], verbs: ['*'] }}]\n---\n\
          apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\n\
          metadata: {{ name: tenant, namespace: {namespace} }}\n\
          roleRef: {{ apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant }}\n\
          subjects: [{{ kind: ServiceAccount, name: tenant, namespace: {namespace} }}]\n"
     ))
     .await;
-    Api::namespaced_with(api.client_with(&tenant.token().await).await, namespace, &resource)
+    Api::namespaced_with(api.client_with(&tenant.token().await).await, namespace, resource)
 }
 
 /// What became of a write, by its status; `about` is what a refusal has to name.
@@ -246,7 +246,7 @@ async fn with_the_shipped_policy_a_tenant_cannot_write_endpoints_and_the_operato
     let api = ApiServer::shared().await;
     let namespace = api.namespace("policy").await;
     let object = opensandbox(&api, &namespace, "box").running("127.0.0.1").create().await;
-    let objects = tenant_of(&api, &namespace, Kind::OpenSandbox).await;
+    let objects = tenant_of(&api, &namespace, &Kind::OpenSandbox.resource()).await;
     let patch = async |annotation: &str, value: &str| {
         let patch = json!({ "metadata": { "annotations": { annotation: value } } });
         objects.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await
@@ -290,7 +290,7 @@ async fn with_the_shipped_policy_a_tenant_cannot_write_an_id_and_the_manager_can
     let api = ApiServer::shared().await;
     let namespace = api.namespace("policy").await;
     kruise(&api, &namespace, "box").label(ID, "given").running("127.0.0.1").create().await;
-    let objects = tenant_of(&api, &namespace, Kind::OpenKruise).await;
+    let objects = tenant_of(&api, &namespace, &Kind::OpenKruise.resource()).await;
     let patch = async |label: &str, value: Value| {
         let patch = json!({ "metadata": { "labels": { label: value } } });
         code(objects.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await, "sandbox-id")
@@ -327,4 +327,56 @@ async fn with_the_shipped_policy_a_tenant_cannot_write_an_id_and_the_manager_can
         kruise(&api, &namespace, "claimed").label(ID, "given-too").running("127.0.0.1").create().await;
     let now = claimed.get().await.expect("the object exists");
     assert_eq!(now["metadata"]["labels"][ID], "given-too", "the manager gives IDs");
+}
+
+#[tokio::test]
+async fn with_the_shipped_policy_a_tenant_cannot_give_a_pod_an_id_and_the_manager_can() {
+    const ID: &str = "agentbox.navix.sh/sandbox-id";
+    let api = ApiServer::shared().await;
+    let namespace = api.namespace("policy").await;
+    let resource = ApiResource::erase::<Pod>(&());
+    let tenants = tenant_of(&api, &namespace, &resource).await;
+    let managers: Api<DynamicObject> = Api::namespaced_with(api.client(), &namespace, &resource);
+    let made = |name: &str, metadata: Value| {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": { "automountServiceAccountToken": false, "containers": [{ "name": "main", "image": "i" }] },
+        });
+        pod["metadata"]["name"] = json!(name);
+        serde_json::from_value::<DynamicObject>(pod).expect("a pod")
+    };
+    let create = async |by: &Api<DynamicObject>, name: &str, metadata: Value| {
+        code(by.create(&Default::default(), &made(name, metadata)).await, "sandbox-id")
+    };
+    let patch = async |by: &Api<DynamicObject>, metadata: Value| {
+        let patch = json!({ "metadata": metadata });
+        code(by.patch("box", &PatchParams::default(), &Patch::Merge(&patch)).await, "sandbox-id")
+    };
+    assert_eq!(create(&managers, "box", json!({})).await, 200);
+    eventually("the tenant may write its objects", DEADLINE, async || {
+        (patch(&tenants, json!({ "labels": { "note": "mine" } })).await == 200).then_some(())
+    })
+    .await;
+    let accounts = [
+        "system:serviceaccount:sandgate-system:sandgate-manager",
+        "system:serviceaccount:sandgate-system:sandgate-operator",
+    ];
+    api.apply(&policy("sandbox-env.yaml", "sandgate-sandbox-env-sandbox-id", &accounts, &namespace)).await;
+    // Another ID each time: what changes nothing is allowed.
+    let mut tries = 0;
+    eventually("the policy is in force", DEADLINE, async || {
+        tries += 1;
+        (patch(&tenants, json!({ "labels": { ID: format!("stolen-{tries}") } })).await == 422).then_some(())
+    })
+    .await;
+    assert_eq!(patch(&tenants, json!({ "annotations": { ID: "stolen" } })).await, 422);
+    assert_eq!(patch(&tenants, json!({ "labels": { "note": "still-mine" } })).await, 200);
+    assert_eq!(create(&tenants, "plain", json!({})).await, 200);
+    assert_eq!(create(&tenants, "named", json!({ "labels": { ID: "stolen" } })).await, 422);
+    assert_eq!(create(&tenants, "noted", json!({ "annotations": { ID: "stolen" } })).await, 422);
+    // A claim writes both, and a release takes both away.
+    let claim = json!({ "labels": { ID: "given" }, "annotations": { ID: "given" } });
+    assert_eq!(patch(&managers, claim).await, 200);
+    assert_eq!(patch(&tenants, json!({ "labels": { ID: null } })).await, 422);
+    assert_eq!(patch(&managers, json!({ "labels": { ID: null }, "annotations": { ID: null } })).await, 200);
 }

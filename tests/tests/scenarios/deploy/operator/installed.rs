@@ -4,6 +4,7 @@
 //! The API server keeps an audit log of what the account asks for. So a right that is missing is a refused
 //! request in it, and a right that nobody uses is one that no request needed.
 
+mod environments;
 mod opensandbox;
 
 use std::collections::BTreeSet;
