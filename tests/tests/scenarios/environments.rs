@@ -4,6 +4,7 @@
 mod bursts;
 mod clusters;
 mod crashes;
+mod idle;
 mod life;
 mod rollouts;
 
