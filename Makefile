@@ -232,8 +232,20 @@ bench-manager: module ## What the manager costs: claims, memory, reads, waits, a
 	    | tee $(MANAGER_OUT)/$$bench.txt; \
 	done
 
+bench-environments: ## What environments cost, and how a pool follows its demand, for the record: half an hour (ARGS=--quick for a look)
+	cargo build --release --locked -p sandgate -p sandgate-manager -p sandgate-operator -p sandgate-benches \
+	  --bin sandgate --bin sandgate-manager --bin sandgate-operator --bin environments
+	mkdir -p $(ENVIRONMENTS_OUT)
+	for bench in route claim idle burst; do \
+	  SANDGATE_CLUSTER="$$(tests/cluster/build)" SANDGATE_BIN=$(BUILT)/release/sandgate \
+	    SANDGATE_MANAGER=$(BUILT)/release/sandgate-manager SANDGATE_OPERATOR=$(BUILT)/release/sandgate-operator \
+	    $(BUILT)/release/environments $$bench --out $(ENVIRONMENTS_OUT)/$$bench.tsv $(ARGS) \
+	    | tee $(ENVIRONMENTS_OUT)/$$bench.txt; \
+	done
+
 # A look must not replace the record.
 POOLS_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-pools,benches/results/pools)
+ENVIRONMENTS_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-environments,benches/results/environments)
 MANAGER_OUT = $(if $(findstring --quick,$(ARGS)),$(BUILT)/bench-manager,benches/results/manager)
 
 bench-build: module
@@ -256,5 +268,5 @@ fuzz: deps ## Every fuzz target for FUZZ_SECONDS (FUZZ_SECONDS=600 for a long lo
 clean: ## Forget what was built from this tree
 	cargo clean
 
-.PHONY: help run demo build man module executor test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-pools bench-manager bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
+.PHONY: help run demo build man module executor test image image-folders test-image scenarios churn soak soak-operator lint envoy cluster crds deploy-rendered failpoints deps bench bench-quick bench-push bench-operator bench-pools bench-manager bench-environments bench-build deny fuzz clean rustdoc build-ahead sanitize docs docs-reference
 .NOTPARALLEL:

@@ -84,9 +84,11 @@ impl Environments {
             .await
     }
 
-    /// The pods of a pool.
+    /// The pods of a pool that are not being deleted. A status counts no others.
     pub async fn pods_of(&self, pool: &str) -> Vec<Value> {
-        self.pods.labelled(&format!("{POOL}={pool}")).await
+        let mut pods = self.pods.labelled(&format!("{POOL}={pool}")).await;
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods
     }
 
     /// Waits until a pod is in a phase, and gives it.

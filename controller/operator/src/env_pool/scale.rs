@@ -178,10 +178,22 @@ impl EnvPoolReconciler {
             self.write_replicas(&of.env, &pool.key, *to).await?;
             tracing::info!(pool = %pool.key, from, to, ?verdict, "the replicas of a member have changed");
         }
-        let written = match status {
+        let mut written = match status {
             Some(status) => self.write_autoscaling(pool, status).await,
             None => Ok(()),
         };
+        // The pool has scaled: that it did so, and when, is true of whatever version it has by now. Nobody
+        // would write it later, and the pool would not wait before it grows again.
+        for _ in 1..TRIES {
+            let (Some(status), Some(_), Err(WriteError::Conflict(_))) = (status, replicas, &written) else {
+                break;
+            };
+            written = match self.writes.read::<SandboxPool>(&pool.key).await {
+                Ok(Some(now)) if now.uid == pool.uid => self.write_autoscaling(&now, status).await,
+                Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
         // What was written into the environment has happened, whatever became of the status.
         if written.is_ok() || replicas.is_some() {
             if let Some(event) = event {
@@ -191,7 +203,7 @@ impl EnvPoolReconciler {
             self.with_state(pool, |state| state.session.apply(*session));
         }
         match written {
-            // Nothing is to be decided anew: the look after this one writes it.
+            // Nothing is to be decided anew.
             Err(WriteError::Conflict(_)) if replicas.is_some() => Ok(()),
             written => written,
         }

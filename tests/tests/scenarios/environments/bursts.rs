@@ -72,6 +72,6 @@ async fn a_pool_grows_with_its_demand_stays_below_its_ceiling_and_shrinks_again(
     }
     place.pools.until("p", "it is as small as it may be", |pool| pool["spec"]["replicas"] == 1).await;
     place.levels("p", 1, 0).await;
-    let pods = place.pods.list().await;
+    let pods = place.pods_of("p").await;
     assert_eq!(pods.len(), 1, "{pods:#?}");
 }

@@ -3,7 +3,7 @@
 use sandgate_sim::model::{ENVS, Place};
 use serde_json::{Value, json};
 
-use super::world::{Fate, NAMESPACE, POOL, World, edit, run};
+use super::world::{Fate, NAMESPACE, POOL, World, edit, pool_place, run};
 
 fn env_place() -> Place {
     Place::new(&ENVS, NAMESPACE, "e")
@@ -78,6 +78,23 @@ fn claims_that_wait_raise_the_member_of_this_cluster_and_nothing_else() {
         world.look().await.unwrap();
         assert_eq!((replicas(&world), told(&world)), (vec![0, 0, 4], vec![]));
         assert_eq!(world.pool()["spec"]["replicas"], 0);
+    });
+}
+
+/// A manager writes how many claims wait, between the decision and the status that says when it was made.
+#[test]
+fn that_a_pool_has_grown_is_written_though_others_write_to_it() {
+    run(async {
+        let mut world = world();
+        world.meddle("/status", |model| {
+            edit(model, &pool_place(), |pool| {
+                pool["metadata"]["annotations"]["sandgate.dev/pending-b"] = json!("1@2020-01-01T00:00:00Z");
+            });
+        });
+        world.look().await.unwrap();
+        assert_eq!(replicas(&world), [0, 0, 4]);
+        let autoscaling = world.pool()["status"]["autoscaling"].clone();
+        assert!(autoscaling["lastScaleUpTime"].is_string(), "{autoscaling}");
     });
 }
 
