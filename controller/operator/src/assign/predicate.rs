@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sandgate_objects::quantity;
 use serde_json::{Map, Value};
 
+use super::profile::BadProfile;
 use super::{PoolOffer, SandboxNeeds, selector};
 
 /// What a pool must pass.
@@ -24,7 +25,7 @@ pub(super) enum Predicate {
 
 impl Predicate {
     /// Reads a predicate of a profile. None if there is none with this name.
-    pub(super) fn named(name: &str, args: Option<&Map<String, Value>>) -> Result<Option<Self>, String> {
+    pub(super) fn named(name: &str, args: Option<&Map<String, Value>>) -> Result<Option<Self>, BadProfile> {
         Ok(Some(match name {
             "capacity" => Self::Capacity,
             "image" => Self::Image,
@@ -47,8 +48,8 @@ impl Predicate {
     }
 }
 
-fn keys(args: Option<&Map<String, Value>>) -> Result<Vec<String>, String> {
-    let bad = |value: &Value| format!("predicate \"labelselector\" has no keys {value}");
+fn keys(args: Option<&Map<String, Value>>) -> Result<Vec<String>, BadProfile> {
+    let bad = |value: &Value| BadProfile::Keys(value.to_string());
     match args.and_then(|args| args.get("keys")) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(list @ Value::Array(keys)) => {

@@ -69,10 +69,24 @@ pub(crate) enum Complaint {
     Unreadable(String),
     /// The default profile is in the place of this one.
     #[error("profile {0:?} cannot be used, so the default is: {1}")]
-    Bad(String, String),
+    Bad(String, BadProfile),
     /// The profile is used without it.
     #[error("profile {0:?} has an unknown {1} {2:?}, which is left out")]
     Unknown(String, &'static str, String),
+}
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadProfile {
+    /// It has another shape.
+    #[error("{0}")]
+    Shape(String),
+    /// The predicate `labelselector`, with this in the place of a list of keys.
+    #[error("predicate \"labelselector\" has no keys {0}")]
+    Keys(String),
+    /// The score `resbalance`, with this in the place of a strategy.
+    #[error("score \"resbalance\" has no strategy {0}")]
+    Strategy(String),
 }
 
 #[derive(Default, Deserialize)]
@@ -132,8 +146,8 @@ pub(crate) fn profile(text: Option<&str>, name: &str) -> (Profile, Vec<Complaint
     }
 }
 
-fn read(found: &Value, name: &str, complaints: &mut Vec<Complaint>) -> Result<Profile, String> {
-    let raw = Raw::deserialize(found).map_err(|error| error.to_string())?;
+fn read(found: &Value, name: &str, complaints: &mut Vec<Complaint>) -> Result<Profile, BadProfile> {
+    let raw = Raw::deserialize(found).map_err(|error| BadProfile::Shape(error.to_string()))?;
     let mut profile = Profile { predicates: Vec::new(), scores: Vec::new() };
     let plugins = raw.plugins.as_ref();
     for plugin in plugins.and_then(|plugins| plugins.predicate.as_ref()).into_iter().flatten() {
@@ -151,13 +165,13 @@ fn read(found: &Value, name: &str, complaints: &mut Vec<Complaint>) -> Result<Pr
     Ok(profile)
 }
 
-fn balance(args: Option<&Map<String, Value>>) -> Result<Balance, String> {
+fn balance(args: Option<&Map<String, Value>>) -> Result<Balance, BadProfile> {
     match args.and_then(|args| args.get("strategy")) {
         None | Some(Value::Null) => Ok(Balance::default()),
         Some(Value::String(text)) if text.is_empty() || text == "LeastAllocated" => {
             Ok(Balance::LeastAllocated)
         }
         Some(Value::String(text)) if text == "MostAllocated" => Ok(Balance::MostAllocated),
-        Some(other) => Err(format!("score \"resbalance\" has no strategy {other}")),
+        Some(other) => Err(BadProfile::Strategy(other.to_string())),
     }
 }

@@ -86,8 +86,8 @@ pub struct Uncounted;
 /// Why there is no answer. A retry helps with [`Moving`](Self::Moving) alone.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
-    #[error("{0}")]
-    Query(String),
+    #[error(transparent)]
+    Query(#[from] BadQuery),
     #[error(
         "this gateway cannot say which sandboxes were used: it counts requests to a cluster of its own type only, \
          and not to one of the type ORIGINAL_DST"
@@ -107,6 +107,23 @@ impl Unanswered {
     }
 }
 
+/// What is wrong with a query. A retry does not help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadQuery {
+    #[error("{0} is given twice")]
+    Twice(String),
+    /// With those that there are.
+    #[error("provider is missing: expected one of {0}")]
+    NoProvider(String),
+    /// The same.
+    #[error("this gateway has no such provider: expected one of {0}")]
+    OtherProvider(String),
+    #[error("since: expected seconds since 1970")]
+    Since,
+    #[error("limit: expected a number from 1 to {PAGE}")]
+    Limit,
+}
+
 /// What is asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Query {
@@ -118,7 +135,7 @@ struct Query {
 
 impl Query {
     /// Reads a query. Keys of later askers are ignored.
-    fn parse(text: &str, providers: &BTreeSet<String>) -> Result<Self, String> {
+    fn parse(text: &str, providers: &BTreeSet<String>) -> Result<Self, BadQuery> {
         let (mut provider, mut since, mut after, mut limit) = (None, None, None, None);
         for (key, value) in form_urlencoded::parse(text.as_bytes()) {
             let place = match &*key {
@@ -129,19 +146,18 @@ impl Query {
                 _ => continue,
             };
             if place.replace(value.into_owned()).is_some() {
-                return Err(format!("{key} is given twice"));
+                return Err(BadQuery::Twice(key.into_owned()));
             }
         }
         let names = || providers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let provider = provider.ok_or_else(|| format!("provider is missing: expected one of {}", names()))?;
+        let provider = provider.ok_or_else(|| BadQuery::NoProvider(names()))?;
         if !providers.contains(&provider) {
-            return Err(format!("this gateway has no such provider: expected one of {}", names()));
+            return Err(BadQuery::OtherProvider(names()));
         }
-        let since = since.map_or(Ok(0), |text| text.parse());
-        let since = since.map_err(|_| "since: expected seconds since 1970".to_owned())?;
+        let since = since.map_or(Ok(0), |text| text.parse()).map_err(|_| BadQuery::Since)?;
         let limit = limit.map_or(Ok(PAGE), |text| text.parse());
         let limit = limit.ok().filter(|limit| (1..=PAGE).contains(limit));
-        let limit = limit.ok_or_else(|| format!("limit: expected a number from 1 to {PAGE}"))?;
+        let limit = limit.ok_or(BadQuery::Limit)?;
         Ok(Self { provider, since, after: after.unwrap_or_default(), limit })
     }
 }
@@ -159,7 +175,7 @@ impl Asked {
 
     /// The lines of one page.
     pub(crate) async fn report(&self, table: &RouteReader, query: &str) -> Result<String, Unanswered> {
-        let query = Query::parse(query, &self.providers).map_err(Unanswered::Query)?;
+        let query = Query::parse(query, &self.providers)?;
         let Observed { start, complete, now, mut sandboxes } =
             self.activity.observe().map_err(|Uncounted| Unanswered::Uncounted)?;
         sandboxes.retain(|active| active.last >= query.since);

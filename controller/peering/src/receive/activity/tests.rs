@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
-use super::{PAGE, Query};
+use super::{BadQuery, PAGE, Query};
 
-fn parse(text: &str) -> Result<Query, String> {
+fn parse(text: &str) -> Result<Query, BadQuery> {
     Query::parse(text, &BTreeSet::from(["file".to_owned(), "sandbox-env".to_owned()]))
 }
 
@@ -29,7 +29,7 @@ fn a_query_that_is_wrong_is_told_what_is() {
         ("provider=file&limit=0", "limit: expected a number from 1 to 5000"),
         ("provider=file&limit=5001", "limit: expected"),
     ] {
-        let error = parse(text).unwrap_err();
+        let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(words), "{text} gave {error}");
     }
 }
