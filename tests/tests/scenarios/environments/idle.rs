@@ -5,7 +5,7 @@ use std::time::Duration;
 use sandgate_tests::cluster::Environments;
 use sandgate_tests::{DEADLINE, eventually};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval};
 
 use super::{PORT, answered, asks, create, gateway, id, manager};
 
@@ -40,11 +40,12 @@ async fn a_silent_sandbox_is_released_and_one_that_is_asked_is_not() {
         (!exists(silent).await).then(Instant::now)
     });
     let in_use = async {
+        let mut five_a_second = interval(Duration::from_millis(200));
         loop {
+            five_a_second.tick().await;
             let [header, ..] = asks(used);
             let reply = gateway.send(header).await;
             assert_eq!(reply.status, 200, "the one in use, port {PORT}: {}", reply.text());
-            sleep(Duration::from_millis(200)).await;
         }
     };
     let released = tokio::select! {

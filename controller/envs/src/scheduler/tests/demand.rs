@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::world::*;
 use crate::scheduler::Snapshot;
@@ -19,7 +19,7 @@ fn a_line_can_be_looked_at() {
         let (scheduler, _) = replica(&cluster, 1, faults, settings());
         assert_eq!(scheduler.snapshot(&pool("p")), Snapshot::default());
         let claims: Vec<_> = (0..5).map(|number| claim(&scheduler, &pool("p"), number)).collect();
-        sleep(ms(50)).await;
+        pass(ms(50)).await;
         let expected = Snapshot { queued: 5, in_flight: 2, last_dispatch: None };
         assert_eq!(scheduler.snapshot(&pool("p")), expected);
         assert_eq!(scheduler.queued("ns", "p"), 5);
@@ -45,7 +45,7 @@ fn claims_that_find_a_pod_at_once_are_no_demand() {
         for number in 0..100 {
             claim(&scheduler, &pool("p"), number).await.unwrap().unwrap();
         }
-        sleep(Duration::from_secs(60)).await;
+        pass(Duration::from_secs(60)).await;
         assert!(replica.told.lock().is_empty());
     });
 }
@@ -57,25 +57,25 @@ fn the_first_that_waits_is_told_at_once_and_the_rest_by_and_by() {
         let (scheduler, replica) = replica(&cluster, 1, Faults::default(), settings());
         let began = Instant::now();
         let mut claims = vec![claim(&scheduler, &pool("p"), 0)];
-        sleep(ms(1000)).await;
+        pass(ms(1000)).await;
         claims.extend((1..10).map(|number| claim(&scheduler, &pool("p"), number)));
-        sleep(ms(9000)).await;
+        pass(ms(9000)).await;
         assert_eq!(told(&replica, began), [(0, 1), (3000, 10)]);
         // A tenth more is much the same; a fifth is not.
         claims.push(claim(&scheduler, &pool("p"), 10));
-        sleep(ms(10_000)).await;
+        pass(ms(10_000)).await;
         assert_eq!(told(&replica, began).len(), 2);
         claims.push(claim(&scheduler, &pool("p"), 11));
-        sleep(ms(10_000)).await;
+        pass(ms(10_000)).await;
         assert_eq!(told(&replica, began)[2..], [(20_000, 12)]);
         // They leave, and the next one comes.
         claims.iter().for_each(JoinHandle::abort);
-        sleep(ms(10_000)).await;
+        pass(ms(10_000)).await;
         assert_eq!(told(&replica, began)[3..], [(30_000, 0)]);
         let last = claim(&scheduler, &pool("p"), 12);
-        sleep(ms(100)).await;
+        pass(ms(100)).await;
         last.abort();
-        sleep(ms(10_000)).await;
+        pass(ms(10_000)).await;
         assert_eq!(told(&replica, began)[4..], [(40_000, 1), (43_000, 0)]);
     });
 }
@@ -88,9 +88,9 @@ fn a_line_that_comes_and_goes_is_told_every_three_seconds_at_most_twice() {
         let began = Instant::now();
         for number in 0..1000 {
             let claim = claim(&scheduler, &pool("p"), number);
-            sleep(ms(20)).await;
+            pass(ms(20)).await;
             claim.abort();
-            sleep(ms(10)).await;
+            pass(ms(10)).await;
         }
         let told = told(&replica, began).len();
         assert!((1..=22).contains(&told), "{told} times in thirty seconds");

@@ -27,7 +27,7 @@ fn a_caller_that_leaves_while_its_pod_is_written_gives_it_back() {
         let faults = Faults { takes: ms(100), ..Faults::default() };
         let (scheduler, replica) = replica(&cluster, 1, faults, settings());
         let (first, second) = (claim(&scheduler, &pool("p"), 1), claim(&scheduler, &pool("p"), 2));
-        tokio::time::sleep(ms(50)).await;
+        pass(ms(50)).await;
         first.abort();
         assert_eq!(&*second.await.unwrap().unwrap().pod.name, "p-0000", "the next has it");
         assert_eq!((cluster.won(), replica.given_back.lock().clone()), (vec![1, 2], vec![1]));
@@ -100,7 +100,7 @@ fn who_waits_ends_at_once_and_who_has_a_pod_in_hand_gets_it() {
         let faults = Faults { takes: ms(500), ..Faults::default() };
         let (scheduler, _) = replica(&cluster, 1, faults, settings());
         let claims: Vec<_> = (0..10).map(|number| claim(&scheduler, &pool("p"), number)).collect();
-        tokio::time::sleep(ms(100)).await;
+        pass(ms(100)).await;
         let began = Instant::now();
         assert_eq!(scheduler.drain(Duration::from_secs(4)).await, Drained { unsettled: 0 });
         assert_eq!(began.elapsed(), ms(400));
@@ -118,12 +118,12 @@ fn nobody_enters_a_line_that_is_being_ended() {
         let faults = Faults { takes: ms(500), ..Faults::default() };
         let (scheduler, _) = replica(&cluster, 1, faults, settings());
         let first = claim(&scheduler, &pool("p"), 1);
-        tokio::time::sleep(ms(10)).await;
+        pass(ms(10)).await;
         let ending = tokio::spawn({
             let scheduler = scheduler.clone();
             async move { scheduler.drain(Duration::from_secs(4)).await }
         });
-        tokio::time::sleep(ms(10)).await;
+        pass(ms(10)).await;
         assert!(!ending.is_finished());
         assert_eq!(claim(&scheduler, &pool("p"), 2).await.unwrap(), Err(ClaimError::Closed));
         first.await.unwrap().unwrap();
@@ -140,7 +140,7 @@ fn a_claim_that_loses_its_pod_during_the_end_does_not_wait_for_another() {
         let faults = Faults { takes: ms(500), conflicts: 100, ..Faults::default() };
         let (scheduler, _) = replica(&cluster, 1, faults, settings());
         let first = claim(&scheduler, &pool("p"), 1);
-        tokio::time::sleep(ms(10)).await;
+        pass(ms(10)).await;
         assert_eq!(scheduler.drain(Duration::from_secs(4)).await, Drained { unsettled: 0 });
         assert_eq!(first.await.unwrap(), Err(ClaimError::Closed));
     });

@@ -57,7 +57,7 @@ fn a_caller_that_leaves_before_its_write_is_settled_leaves_no_pod_behind() {
             assert!(claimed.await.unwrap().is_err());
             // Its number has left the line, its pod has not been written for the last time.
             assert_eq!(scheduler.snapshot(&pool("p")).queued, 0);
-            tokio::time::sleep(ms(60_000)).await;
+            pass(ms(60_000)).await;
             assert_eq!(cluster.owned().len(), 0, "seed {seed}");
             assert_eq!(*replica.given_back.lock(), [1]);
             *replica.faults.lock() = Faults::default();
@@ -74,10 +74,10 @@ fn a_refusal_after_a_write_without_an_answer_ends_the_claim_and_frees_its_turn()
         let settings = Settings { swaps: 1, ..settings() };
         let (scheduler, replica) = replica(&cluster, 1, faults, settings);
         let first = claim(&scheduler, &pool("p"), 1);
-        tokio::time::sleep(ms(10)).await;
+        pass(ms(10)).await;
         assert_eq!(replica.swaps.lock().len(), 1);
         *replica.faults.lock() = Faults { refuses: true, ..Faults::default() };
-        tokio::time::sleep(ms(9000)).await;
+        pass(ms(9000)).await;
         assert!(replica.swaps.lock().len() > 1 && !first.is_finished(), "the first write may still arrive");
         assert_eq!(first.await.unwrap(), Err(ClaimError::Refused("no more")));
         *replica.faults.lock() = Faults::default();
@@ -92,7 +92,7 @@ fn a_write_that_is_put_off_is_sent_again_and_leaves_no_doubt() {
         let faults = Faults { put_off: 100, blind: 100, ..Faults::default() };
         let (scheduler, replica) = replica(&cluster, 1, faults, settings());
         let first = claim(&scheduler, &pool("p"), 1);
-        tokio::time::sleep(ms(30_000)).await;
+        pass(ms(30_000)).await;
         let tries = replica.swaps.lock().len();
         assert!((5..30).contains(&tries), "{tries} tries, with pauses");
         replica.faults.lock().put_off = 0;
@@ -109,7 +109,7 @@ fn a_write_that_is_put_off_ends_when_its_caller_leaves() {
         let settings = Settings { swaps: 1, ..settings() };
         let (scheduler, replica) = replica(&cluster, 1, faults, settings);
         assert!(claim_within(&scheduler, &pool("p"), 1, ms(100)).await.unwrap().is_err());
-        tokio::time::sleep(ms(5000)).await;
+        pass(ms(5000)).await;
         assert_eq!(scheduler.snapshot(&pool("p")).in_flight, 0);
         *replica.faults.lock() = Faults::default();
         claim(&scheduler, &pool("p"), 2).await.unwrap().unwrap();

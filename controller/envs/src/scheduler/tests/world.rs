@@ -19,6 +19,11 @@ pub(super) fn run(test: impl Future<Output = ()>) {
     runtime.enable_time().start_paused(true).build().unwrap().block_on(test);
 }
 
+/// Lets this time pass on the paused clock: everything that is due by then happens first.
+pub(super) async fn pass(time: Duration) {
+    sleep(time).await;
+}
+
 pub(super) fn pool(name: &str) -> Key {
     Key::new("ns", name)
 }

@@ -8,7 +8,7 @@ use sandgate_sim::model::{ENV_POOLS, PODS, Place};
 use serde_json::{Value, json};
 
 use super::world::{env, of_shop, on, phases, pod, shop, stock, wishing};
-use crate::manager::tests::world::{Fate, NAMESPACE, World, caller, kind, run, somebody, wanted};
+use crate::manager::tests::world::{Fate, NAMESPACE, World, caller, kind, pass, run, somebody, wanted};
 use crate::{Described, Dimension, Error, ErrorKind, Limit, Network, NewSandbox, Scope};
 
 async fn create(world: &mut World, replica: usize, new: NewSandbox) -> Result<Described, Error> {
@@ -379,7 +379,7 @@ fn a_quota_counts_the_sandboxes_of_environments_too() {
         let refused = on!(world, 0, |manager| manager.create(&two, of_shop()));
         assert_eq!(kind(refused), ErrorKind::QuotaExceeded);
         // The entry does not go while the sandbox lives, however long that is.
-        tokio::time::sleep(world.settings.quota_grace * 2).await;
+        pass(world.settings.quota_grace * 2).await;
         let again = by(&owner);
         let refused = on!(world, 0, |manager| manager.create(&again, of_shop()));
         assert_eq!(kind(refused), ErrorKind::QuotaExceeded);
@@ -402,7 +402,7 @@ fn a_create_that_waited_until_its_place_in_the_quota_was_gone_is_admitted_again_
         };
         let first = spawn(&world);
         world.rounds(20).await;
-        tokio::time::sleep(Duration::from_secs(30)).await;
+        pass(Duration::from_secs(30)).await;
         let second = spawn(&world);
         world.rounds(20).await;
         assert_eq!(world.manager(0).env_counts().waiting, 2, "the first has lost its place");

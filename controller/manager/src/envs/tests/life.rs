@@ -8,7 +8,7 @@ use sandgate_sim::model::{PODS, Place};
 use serde_json::Value;
 
 use super::world::{of_shop, on, phases, pod, shop};
-use crate::manager::tests::world::{Fate, NAMESPACE, World, caller, kind, run, somebody, wanted};
+use crate::manager::tests::world::{Fate, NAMESPACE, World, caller, kind, pass, run, somebody, wanted};
 use crate::{Connected, Described, ErrorKind, Filter, NewSnapshot, ShownState};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -91,7 +91,7 @@ fn a_timeout_is_the_time_without_use_and_setting_it_is_a_use() {
             described.ends.unwrap().duration_since(used(world)).as_secs()
         };
         assert_eq!(seconds(&made, &world), 300);
-        tokio::time::sleep(MINUTE).await;
+        pass(MINUTE).await;
         let before = used(&world);
         let id = made.id.clone();
         on!(world, 0, |manager| manager.set_timeout(&somebody(), &id, MINUTE)).unwrap();
@@ -184,7 +184,7 @@ fn a_list_has_sandboxes_of_both_kinds_and_its_pages_are_stable() {
         world.start();
         let mut made = Vec::new();
         for template in ["shop", "base", "shop", "base", "shop"] {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            pass(Duration::from_secs(1)).await;
             let new = crate::NewSandbox { template: template.to_owned(), ..wanted() };
             made.push(on!(world, 0, |manager| manager.create(&somebody(), new)).unwrap().id);
         }

@@ -6,7 +6,7 @@ use sandgate_sim::model::{DeleteOptions, ENVS, Place, object};
 
 use super::world::{env, of_shop, on, shop};
 use crate::ErrorKind;
-use crate::manager::tests::world::{NAMESPACE, World, kind, run, somebody};
+use crate::manager::tests::world::{NAMESPACE, World, kind, pass, run, somebody};
 
 /// Longer than it takes until the router is brought up to the cache.
 const REPAIRED: Duration = Duration::from_secs(13);
@@ -46,12 +46,12 @@ fn a_missed_event_is_repaired_by_the_next_reconcile() {
         assert_eq!(routed(&world), 0, "no handler was called");
         let refused = on!(world, 0, |manager| manager.create(&somebody(), of_shop()));
         assert_eq!(kind(refused), ErrorKind::Invalid);
-        tokio::time::sleep(REPAIRED).await;
+        pass(REPAIRED).await;
         assert_eq!(routed(&world), 1);
         on!(world, 0, |manager| manager.create(&somebody(), of_shop())).unwrap();
         delete(&mut world, "shop");
         assert_eq!(routed(&world), 1, "the delete is missed too");
-        tokio::time::sleep(REPAIRED).await;
+        pass(REPAIRED).await;
         assert_eq!(routed(&world), 0);
         kept.abort();
     });

@@ -29,6 +29,11 @@ use crate::{
 pub(crate) const NAMESPACE: &str = "team";
 const SYSTEM: &str = "sandgate-system";
 
+/// Lets this time pass on the paused clock: everything that is due by then happens first.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 /// Runs a test on a paused clock.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
