@@ -7,3 +7,17 @@
 //! read, and never shown: no error and no `Debug` of this crate has a part of it.
 
 #![forbid(unsafe_code)]
+
+mod bearer;
+mod failures;
+mod keys;
+mod scoped;
+mod signed;
+
+pub use crate::{
+    bearer::{StaticToken, any_matches, bearer_token},
+    failures::{Failures, KnownTags, PER_SANDBOX, PER_SOURCE},
+    keys::KeyFileError,
+    scoped::{ScopedBuffer, ScopedClaims, ScopedError, ScopedKey, verify_scoped},
+    signed::{SignedKeys, TAG},
+};
