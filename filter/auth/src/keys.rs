@@ -1,4 +1,19 @@
-//! What keys and key files have in common.
+//! The keys of a gateway, and what keys and key files have in common.
+
+use std::sync::Arc;
+
+use crate::{ScopedKey, SignedKeys, StaticToken};
+
+/// Everything that verifies, as it is at one moment. Whoever keeps the keys replaces it whole.
+#[derive(Clone, Debug, Default)]
+pub struct Keys {
+    /// Those of OpenSandbox's signed routes; `None` if none are configured.
+    pub signed: Option<Arc<SignedKeys>>,
+    /// Those of agent-sandbox's scoped tokens.
+    pub scoped: Arc<[ScopedKey]>,
+    /// The tokens of callers that are known beforehand.
+    pub bearer: Arc<[StaticToken]>,
+}
 
 /// Why a text is no key, or a file no list of keys. A retry does not help: the content is wrong.
 ///

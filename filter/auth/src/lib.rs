@@ -11,13 +11,15 @@
 mod bearer;
 mod failures;
 mod keys;
+mod review;
 mod scoped;
 mod signed;
 
 pub use crate::{
     bearer::{StaticToken, any_matches, bearer_token},
     failures::{Failures, KnownTags, PER_SANDBOX, PER_SOURCE},
-    keys::KeyFileError,
+    keys::{KeyFileError, Keys},
+    review::{Caller, Reviewed},
     scoped::{ScopedBuffer, ScopedClaims, ScopedError, ScopedKey, verify_scoped},
     signed::{SignedKeys, TAG},
 };
