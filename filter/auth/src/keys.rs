@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{ScopedKey, SignedKeys, StaticToken};
+use crate::{ScopedKey, SignedKeys, StaticToken, Verifier};
 
 /// Everything that verifies, as it is at one moment. Whoever keeps the keys replaces it whole.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,20 @@ pub struct Keys {
     pub scoped: Arc<[ScopedKey]>,
     /// The tokens of callers that are known beforehand.
     pub bearer: Arc<[StaticToken]>,
+    /// Those of traffic JWTs.
+    pub jwt: JwtKeys,
+}
+
+/// The keys of traffic JWTs.
+#[derive(Clone, Debug, Default)]
+pub enum JwtKeys {
+    /// They are not configured.
+    #[default]
+    Off,
+    /// They are configured, and there were never any.
+    NotReady,
+    /// The last good ones. This is the same value while issuer and keys are the same.
+    Ready(Arc<Verifier>),
 }
 
 /// Why a text is no key, or a file no list of keys. A retry does not help: the content is wrong.

@@ -10,16 +10,26 @@
 
 mod bearer;
 mod failures;
+mod jwt;
 mod keys;
 mod review;
 mod scoped;
 mod signed;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod time;
 
 pub use crate::{
     bearer::{StaticToken, any_matches, bearer_token},
     failures::{Failures, KnownTags, PER_SANDBOX, PER_SOURCE},
-    keys::{KeyFileError, Keys},
+    jwt::{
+        Algorithm, Budget, CacheCounts, CacheLimits, Clock, DEFAULT_LEEWAY, KeyFault, KeySet, KeySetError,
+        MAX_KEY_SET, MAX_KEYS, MAX_TOKEN, Monotonic, Sandbox, TokenCache, TokenError, UnusableKey,
+        UnusableReason, Verifier,
+    },
+    keys::{JwtKeys, KeyFileError, Keys},
     review::{Caller, Reviewed},
     scoped::{ScopedBuffer, ScopedClaims, ScopedError, ScopedKey, verify_scoped},
     signed::{SignedKeys, TAG},
+    time::UnixTime,
 };

@@ -1,8 +1,8 @@
 //! Scoped tokens of SIG agent-sandbox: good for one sandbox, by namespace and name, until a time.
 //!
-//! `v1.{payload}.{mac}`, both parts in base64url without padding. The payload is JSON,
-//! `{"ns","name","exp"}`; the MAC is HMAC-SHA-256 of `agent-sandbox/scoped-token/v1.` and the payload as it is
-//! written, so nothing is serialised again. The time of `exp` is over already at that second.
+//! `v1.{payload}.{mac}`, both parts in base64url without padding. The payload is JSON, `{"ns","name","exp"}`;
+//! the MAC is HMAC-SHA-256 of `agent-sandbox/scoped-token/v1.` and the payload as it is written, so nothing
+//! is serialised again. The time of `exp` is over already at that second.
 
 use std::borrow::Cow;
 use std::fmt;

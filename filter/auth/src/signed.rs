@@ -1,9 +1,8 @@
 //! Signed routes of OpenSandbox: an address that carries its own permission until a time.
 //!
-//! The tag is no HMAC, and it is short: the first 4 bytes of
-//! `SHA-256(be32(len secret) ‖ secret ‖ be32(len text) ‖ text)` in hex, and the ID of the key, where `text` is
-//! `v1\nshort\n{id}\n{port}\n{expires}\n`. Nobody can make it longer and stay compatible. So failures are
-//! counted: see [`Failures`](crate::Failures).
+//! The tag is no HMAC, and it is short: the first 4 bytes of `SHA-256(be32(len secret) ‖ secret ‖ be32(len
+//! text) ‖ text)` in hex, and the ID of the key, where `text` is `v1\nshort\n{id}\n{port}\n{expires}\n`.
+//! Nobody can make it longer and stay compatible. So failures are counted: see [`Failures`](crate::Failures).
 
 use std::fmt;
 
@@ -73,8 +72,8 @@ impl SignedKeys {
         self.0.iter().map(|key| char::from(key.id))
     }
 
-    /// Whether the tag is that of this sandbox, port and time, by the key that it names. `expires` is the text
-    /// as it was sent. Whether the time is over is not asked here. Compared in constant time; allocates
+    /// Whether the tag is that of this sandbox, port and time, by the key that it names. `expires` is the
+    /// text as it was sent. Whether the time is over is not asked here. Compared in constant time; allocates
     /// nothing.
     pub fn verifies(&self, tag: &[u8; TAG], id: &[u8], port: u16, expires: &[u8]) -> bool {
         let [hex @ .., key_id] = tag;
@@ -83,7 +82,8 @@ impl SignedKeys {
         expected.ct_eq(hex.as_slice()).into()
     }
 
-    /// The tag of a sandbox, port and time, by this key: what OpenSandbox's server makes. For tests and tools.
+    /// The tag of a sandbox, port and time, by this key: what OpenSandbox's server makes. For tests and
+    /// tools.
     pub fn sign(&self, key_id: char, id: &[u8], port: u16, expires: &[u8]) -> Option<[u8; TAG]> {
         let key = self.0.iter().find(|key| char::from(key.id) == key_id)?;
         let mut tag = [key.id; TAG];
