@@ -1,6 +1,7 @@
 //! `sandgate push`: read what to say, say it to every gateway, tell what became of it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::{fs, io, thread};
@@ -112,13 +113,6 @@ fn credentials(args: &Push) -> Result<Credentials, Failure> {
 
 fn message(args: &Push) -> Result<RouteMessage, Failure> {
     let name = args.name.clone().unwrap_or_default();
-    let access_token = match &args.access_token_file {
-        Some(file) => fs::read_to_string(file)
-            .map_err(|error| usage!("{}: {error}", file.display()))?
-            .trim_end_matches(['\r', '\n'])
-            .to_owned(),
-        None => String::new(),
-    };
     if args.uid.is_none() && args.state != "dead" {
         return Err(Failure::usage("--uid: expected the object's UID, unless --state is dead"));
     }
@@ -132,9 +126,17 @@ fn message(args: &Push) -> Result<RouteMessage, Failure> {
         owner: args.owner.clone(),
         state: args.state.clone(),
         resource_version: args.resource_version.clone().unwrap_or_default(),
-        access_token,
+        access_token: token_in(args.access_token_file.as_deref())?,
+        traffic_access_token: token_in(args.traffic_access_token_file.as_deref())?,
         require_traffic_auth: args.require_traffic_auth,
     })
+}
+
+/// The token in a file; empty without one.
+fn token_in(file: Option<&Path>) -> Result<String, Failure> {
+    let Some(file) = file else { return Ok(String::new()) };
+    let text = fs::read_to_string(file).map_err(|error| usage!("{}: {error}", file.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// What became of everything.

@@ -40,6 +40,9 @@ pub(crate) struct RouteView {
     /// The owner has closed it with its token. A gateway that does not say so knows no such tokens.
     #[serde(default)]
     pub(crate) secure_access: bool,
+    /// It has a traffic token. A gateway that does not say so knows no such tokens.
+    #[serde(default)]
+    pub(crate) traffic_token: bool,
     pub(crate) require_traffic_auth: bool,
     /// Other objects claim the ID too, and none is served. A gateway that does not say so has no such routes.
     #[serde(default)]
@@ -194,7 +197,7 @@ fn describe(route: &RouteView) -> String {
         ("ip", route.ip.as_deref().unwrap_or("-")),
         ("version", &route.version),
         ("identity", &route.identity.to_string()),
-        ("auth", auth(route)),
+        ("auth", &auth(route)),
     ];
     for (name, value) in rows {
         let _ = writeln!(text, "{name:<10}{value}");
@@ -210,15 +213,16 @@ fn state(route: &RouteView) -> &str {
     if route.ambiguous { "ambiguous" } else { &route.state }
 }
 
-fn auth(route: &RouteView) -> &'static str {
-    match (route.auth, route.secure_access, route.require_traffic_auth) {
-        (false, _, false) => "-",
-        (true, false, false) => "token",
-        (true, true, false) => "secure",
-        (false, _, true) => "jwt",
-        (true, false, true) => "token,jwt",
-        (true, true, true) => "secure,jwt",
-    }
+/// The credentials that the route asks for.
+fn auth(route: &RouteView) -> String {
+    let asked = [
+        ("token", route.auth && !route.secure_access),
+        ("secure", route.auth && route.secure_access),
+        ("traffic", route.traffic_token),
+        ("jwt", route.require_traffic_auth),
+    ];
+    let words: Vec<_> = asked.iter().filter(|(_, is_asked)| *is_asked).map(|(word, _)| *word).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(",") }
 }
 
 fn table(routes: &[RouteView]) -> String {
@@ -230,7 +234,7 @@ fn table(routes: &[RouteView]) -> String {
             state(route).to_owned(),
             route.ip.clone().unwrap_or_else(|| "-".to_owned()),
             dash(&route.owner).to_owned(),
-            auth(route).to_owned(),
+            auth(route),
             route.version.clone(),
         ]
     }));

@@ -75,6 +75,10 @@ pub struct ProviderConfig {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
     pub(crate) token: Option<RawPaths>,
+    /// Generic only: what gives the token that a client must present in e2b-traffic-access-token.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "RawPaths")]
+    pub(crate) traffic_token: Option<RawPaths>,
     /// Generic only: what gives the owner.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "RawPaths")]
@@ -150,6 +154,7 @@ impl ProviderConfig {
             ("id", self.id.is_some()),
             ("ip", self.ip.is_some()),
             ("token", self.token.is_some()),
+            ("traffic-token", self.traffic_token.is_some()),
             ("owner", self.owner.is_some()),
             ("traffic-auth", self.traffic_auth.is_some()),
             ("dead-at", self.dead_at.is_some()),

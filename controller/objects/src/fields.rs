@@ -15,6 +15,10 @@ use crate::provider::Unreadable;
 /// works with.
 pub const SECURE_ACCESS_TOKEN: &str = "opensandbox.io/secure-access-token";
 
+/// The annotation with the token that the clients of a sandbox must present on every port but that of its
+/// runtime, on the objects of every built-in kind.
+pub const TRAFFIC_ACCESS_TOKEN: &str = "sandgate.dev/traffic-access-token";
+
 /// Longest date-time: far more than RFC 3339 needs.
 const MAX_TIME: usize = 64;
 
@@ -94,6 +98,16 @@ pub(crate) fn token(place: Place<'_>, text: &str) -> Result<Option<Secret>, Unre
 /// none.
 pub(crate) fn secure_access(place: Place<'_>, text: &str) -> Result<Option<Secret>, Unreadable> {
     bounded_token(place, text.trim()).map(|text| text.map(Secret::secure_access))
+}
+
+/// A traffic token. White space is no part of it: no header could carry it.
+pub(crate) fn traffic_token(place: Place<'_>, text: &str) -> Result<Option<Secret>, Unreadable> {
+    token(place, text.trim())
+}
+
+/// The traffic token of [`TRAFFIC_ACCESS_TOKEN`].
+pub(crate) fn annotated_traffic_token(text: &str) -> Result<Option<Secret>, Unreadable> {
+    traffic_token(Place::Annotation(TRAFFIC_ACCESS_TOKEN), text)
 }
 
 fn bounded_token<'a>(place: Place<'_>, text: &'a str) -> Result<Option<&'a str>, Unreadable> {

@@ -105,3 +105,24 @@ pub(crate) fn assert_reads_secure_access(running: &Object, provider: &dyn Provid
     let error = running.clone().annotation(KEY, format!("{long}x")).seen_by(provider).unwrap_err();
     assert!(error.path.contains(KEY) && !error.to_string().contains("xx"), "{error}");
 }
+
+/// That a provider reads the traffic token, beside another token and without one.
+pub(crate) fn assert_reads_traffic_token(running: &Object, provider: &dyn Provider) {
+    const KEY: &str = "sandgate.dev/traffic-access-token";
+    let read = |text: &str| running.clone().annotation(KEY, text).seen_by(provider);
+    let token = |text: &str| read(text).unwrap().observation.traffic_token;
+    assert!(running.seen_by(provider).unwrap().observation.traffic_token.is_none());
+    for text in ["s3cret", " s3cret", "s3cret\n", "\t\u{a0}s3cret \r\n"] {
+        assert!(token(text).is_some_and(|token| token.matches(b"s3cret")), "{text:?}");
+    }
+    for text in ["", " ", "\t\n"] {
+        assert!(token(text).is_none(), "{text:?}");
+    }
+    let first = running.seen_by(provider).unwrap().observation.token;
+    assert_eq!(read("s3cret").unwrap().observation.token, first, "the other token is what it was");
+    // What cannot be compared is not served at all.
+    let long = "x".repeat(MAX_TOKEN);
+    assert!(token(&format!(" {long} ")).unwrap().matches(long.as_bytes()));
+    let error = read(&format!("{long}x")).unwrap_err();
+    assert!(error.path.contains(KEY) && !error.to_string().contains("xx"), "{error}");
+}

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::decode::{decode, object, tracked};
-use crate::fields::{Address, Place, id, owner, time, token};
+use crate::fields::{Address, Place, id, owner, time, token, traffic_token};
 use crate::kind::{Answers, Id, has_ended, project, served_at};
 use crate::metadata::Metadata;
 use crate::provider::{Projection, Provider, Resource, Unreadable};
@@ -45,6 +45,7 @@ pub(crate) struct Generic {
     id: Vec<FieldPath>,
     ip: Vec<FieldPath>,
     token: Vec<FieldPath>,
+    traffic_token: Vec<FieldPath>,
     owner: Vec<FieldPath>,
     dead_at: Vec<FieldPath>,
     traffic_auth: Option<Condition>,
@@ -117,6 +118,7 @@ impl Provider for Generic {
             state: served_at(state, address),
             address,
             token: first(&self.token, &object, token)?,
+            traffic_token: first(&self.traffic_token, &object, traffic_token)?,
             requires_traffic_auth: match &self.traffic_auth {
                 Some(condition) => condition.holds(&object)?,
                 None => false,

@@ -58,6 +58,12 @@ pub trait Kind {
     /// The token is too long.
     fn token(&self) -> Result<Option<Secret>, Unreadable>;
 
+    /// The token that a client must present on every port but that of the sandbox's runtime.
+    ///
+    /// # Errors
+    /// The token is too long.
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable>;
+
     /// Whether a client must present a traffic JWT.
     fn requires_traffic_auth(&self) -> bool {
         false
@@ -146,6 +152,7 @@ pub(crate) struct Answers<'a> {
     pub(crate) state: State,
     pub(crate) address: Address,
     pub(crate) token: Option<Secret>,
+    pub(crate) traffic_token: Option<Secret>,
     pub(crate) requires_traffic_auth: bool,
     pub(crate) ends: Option<SystemTime>,
 }
@@ -160,6 +167,7 @@ impl<'a> Answers<'a> {
             state: state(object, &identity, ends, address, now),
             address,
             token: object.token()?,
+            traffic_token: object.traffic_token()?,
             requires_traffic_auth: object.requires_traffic_auth(),
             ends,
             identity,
@@ -169,8 +177,7 @@ impl<'a> Answers<'a> {
 
 /// What the table gets.
 pub(crate) fn project(provider: &dyn Provider, answers: Answers<'_>, now: SystemTime) -> Projection {
-    let Answers { identity, identity_uid, id, owner, state, address, token, requires_traffic_auth, ends } =
-        answers;
+    let Answers { identity, identity_uid, id, owner, state, address, token, ends, .. } = answers;
     Projection {
         observation: Observation {
             key: identity.key,
@@ -182,7 +189,8 @@ pub(crate) fn project(provider: &dyn Provider, answers: Answers<'_>, now: System
             version: identity.version,
             ip: address.ip(),
             token,
-            require_traffic_auth: requires_traffic_auth,
+            traffic_token: answers.traffic_token,
+            require_traffic_auth: answers.requires_traffic_auth,
             clash: provider.clash(),
             created: identity.created,
             ip_is_claimed: provider.address_is_claimed(),

@@ -36,7 +36,7 @@ mod fixture;
 pub use condition::{Condition, FINISHED, READY};
 pub use config::ProviderConfig;
 pub use decode::decode;
-pub use fields::{Address, SECURE_ACCESS_TOKEN};
+pub use fields::{Address, SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN};
 pub use kind::{Id, Kind};
 pub use metadata::{Identity, Ignored, Metadata, Owner};
 pub use provider::{Projection, Provider, Resource, Unreadable};

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::condition::{Condition, READY, is_true};
 use crate::decode::{decode, kept, object};
-use crate::fields::{Address, Place, owner, time};
+use crate::fields::{Address, Place, annotated_traffic_token, owner, time};
 use crate::kind::{BuiltIn, Id, Kind};
 use crate::metadata::{Identity, Metadata, Owner, str_of};
 use crate::provider::{Provider, Resource, Unreadable};
@@ -109,6 +109,9 @@ pub struct Annotations<S> {
     /// [`ENABLE_JWT_AUTH`].
     #[serde(rename = "security.agents.kruise.io/enable-jwt-auth", skip_serializing_if = "Option::is_none")]
     pub enable_jwt_auth: Option<S>,
+    /// [`TRAFFIC_ACCESS_TOKEN`](crate::TRAFFIC_ACCESS_TOKEN).
+    #[serde(rename = "sandgate.dev/traffic-access-token", skip_serializing_if = "Option::is_none")]
+    pub traffic_access_token: Option<S>,
 }
 
 /// The owner that controls the sandbox; the others are skipped.
@@ -180,6 +183,10 @@ impl<S: AsRef<str>> Kind for Sandbox<S> {
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         let Annotations { runtime_access_token, envd_access_token, .. } = &self.metadata.annotations;
         rules::token_of(str_of(runtime_access_token), str_of(envd_access_token))
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(str_of(&self.metadata.annotations.traffic_access_token))
     }
 
     fn requires_traffic_auth(&self) -> bool {

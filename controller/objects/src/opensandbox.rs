@@ -25,7 +25,7 @@ use sandgate_routes::{Clash, Secret, State, TokenKind};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{decode, object, texts};
-use crate::fields::{Address, Place, SECURE_ACCESS_TOKEN, id, secure_access, time};
+use crate::fields::{Address, Place, SECURE_ACCESS_TOKEN, annotated_traffic_token, id, secure_access, time};
 use crate::kind::{BuiltIn, Id, Kind};
 use crate::metadata::{Identity, Ignored, Metadata, str_of};
 use crate::provider::{Provider, Resource, Unreadable};
@@ -83,6 +83,9 @@ pub struct Annotations<S> {
     /// [`SECURE_ACCESS_TOKEN`].
     #[serde(rename = "opensandbox.io/secure-access-token", skip_serializing_if = "Option::is_none")]
     pub secure_access_token: Option<S>,
+    /// [`TRAFFIC_ACCESS_TOKEN`](crate::TRAFFIC_ACCESS_TOKEN).
+    #[serde(rename = "sandgate.dev/traffic-access-token", skip_serializing_if = "Option::is_none")]
+    pub traffic_access_token: Option<S>,
 }
 
 /// The spec of a batch.
@@ -130,6 +133,10 @@ impl<S: AsRef<str>> Kind for BatchSandbox<S> {
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         let text = str_of(&self.metadata.annotations.secure_access_token);
         secure_access(Place::Annotation(SECURE_ACCESS_TOKEN), text)
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(str_of(&self.metadata.annotations.traffic_access_token))
     }
 
     fn ends(&self) -> Result<Option<SystemTime>, Unreadable> {

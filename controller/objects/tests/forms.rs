@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 use sandgate_objects::sandbox_env::names;
 use sandgate_objects::{
-    FINISHED, Kind, READY, SECURE_ACCESS_TOKEN, Text, agent_sandbox, decode, openkruise, opensandbox,
-    sandbox_env,
+    FINISHED, Kind, READY, SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN, Text, agent_sandbox, decode,
+    openkruise, opensandbox, sandbox_env,
 };
 use sandgate_routes::MAX_TOKEN;
 use serde::Serialize;
@@ -24,16 +24,19 @@ fn now() -> SystemTime {
 
 /// Every answer of an object in one text. A token is shown by the texts that it matches.
 fn answers(object: &impl Kind) -> String {
-    let token = object.token().map(|token| {
-        let matches = |text: &&str| token.as_ref().is_some_and(|token| token.matches(text.trim().as_bytes()));
-        (token.is_some(), TOKENS.iter().filter(|text| matches(text)).copied().collect::<Vec<_>>())
+    let [token, traffic_token] = [object.token(), object.traffic_token()].map(|token| {
+        token.map(|token| {
+            let matches =
+                |text: &&str| token.as_ref().is_some_and(|token| token.matches(text.trim().as_bytes()));
+            (token.is_some(), TOKENS.iter().filter(|text| matches(text)).copied().collect::<Vec<_>>())
+        })
     });
     format!(
         "{:?}",
         (
             (object.identity(), object.id(), object.state(now()), object.pool(), object.owner()),
             object.identity().map(|identity| object.identity_uid(&identity)),
-            (object.address(), token, object.requires_traffic_auth(), object.ends()),
+            (object.address(), token, traffic_token, object.requires_traffic_auth(), object.ends()),
         )
     )
 }
@@ -125,6 +128,7 @@ fn metadata() -> BoxedStrategy<Value> {
         (openkruise::OWNER, field(&["alice", "a\u{7}"]).boxed()),
         (openkruise::ENABLE_JWT_AUTH, field(&["true", "false"]).boxed()),
         (SECURE_ACCESS_TOKEN, field(&TOKENS).boxed()),
+        (TRAFFIC_ACCESS_TOKEN, field(&[TOKENS[0], TOKENS[1], &long]).boxed()),
         (names::SANDBOX_ID, field(&["id-1", "id-2"]).boxed()),
         (names::ANNOTATION_ARMED, field(&["id-1", "id-2"]).boxed()),
         (names::ANNOTATION_ACCESS_TOKEN, field(&TOKENS).boxed()),
@@ -238,12 +242,18 @@ fn the_constants_are_the_keys() {
         envd_access_token: text(),
         owner: text(),
         enable_jwt_auth: text(),
+        traffic_access_token: text(),
     };
     let mut agent = agent_sandbox::Sandbox::default();
     agent.metadata.labels.warm_pool_sandbox = text();
-    agent.metadata.annotations.secure_access_token = text();
+    agent.metadata.annotations =
+        agent_sandbox::Annotations { secure_access_token: text(), traffic_access_token: text() };
     let mut batch = opensandbox::BatchSandbox::default();
-    batch.metadata.annotations = opensandbox::Annotations { endpoints: text(), secure_access_token: text() };
+    batch.metadata.annotations = opensandbox::Annotations {
+        endpoints: text(),
+        secure_access_token: text(),
+        traffic_access_token: text(),
+    };
     let mut pod = sandbox_env::Pod::default();
     pod.metadata.labels =
         sandbox_env::Labels { sandbox_id: text(), sandbox_pool: text(), sandbox_phase: text() };
@@ -252,6 +262,7 @@ fn the_constants_are_the_keys() {
         sandbox_armed: text(),
         access_token: text(),
         owner: text(),
+        traffic_access_token: text(),
     };
     let keys = |object: Value, of: &str| -> Vec<String> {
         object["metadata"][of].as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
@@ -264,16 +275,23 @@ fn the_constants_are_the_keys() {
     let kruise = json!(kruise);
     assert_eq!(keys(kruise.clone(), "labels"), [openkruise::SANDBOX_ID]);
     use openkruise::{ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, OWNER, RUNTIME_ACCESS_TOKEN};
-    let expected = sorted(&[RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN, OWNER, ENABLE_JWT_AUTH]);
+    let expected =
+        sorted(&[RUNTIME_ACCESS_TOKEN, ENVD_ACCESS_TOKEN, OWNER, ENABLE_JWT_AUTH, TRAFFIC_ACCESS_TOKEN]);
     assert_eq!(keys(kruise, "annotations"), expected);
     assert_eq!(keys(json!(agent), "labels"), [agent_sandbox::WARM_POOL_SANDBOX]);
-    assert_eq!(keys(json!(agent), "annotations"), [SECURE_ACCESS_TOKEN]);
-    let expected = sorted(&[opensandbox::ENDPOINTS, SECURE_ACCESS_TOKEN]);
+    assert_eq!(keys(json!(agent), "annotations"), sorted(&[SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN]));
+    let expected = sorted(&[opensandbox::ENDPOINTS, SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN]);
     assert_eq!(keys(json!(batch), "annotations"), expected);
     assert_eq!(json!(batch)["metadata"].get("labels"), None);
     use names::{ANNOTATION_ACCESS_TOKEN, ANNOTATION_ARMED, ANNOTATION_OWNER, LABEL_PHASE, LABEL_POOL};
     let expected = sorted(&[names::SANDBOX_ID, LABEL_PHASE, LABEL_POOL]);
     assert_eq!(keys(json!(pod), "labels"), expected);
-    let expected = sorted(&[names::SANDBOX_ID, ANNOTATION_ARMED, ANNOTATION_ACCESS_TOKEN, ANNOTATION_OWNER]);
+    let expected = sorted(&[
+        names::SANDBOX_ID,
+        ANNOTATION_ARMED,
+        ANNOTATION_ACCESS_TOKEN,
+        ANNOTATION_OWNER,
+        names::ANNOTATION_TRAFFIC_ACCESS_TOKEN,
+    ]);
     assert_eq!(keys(json!(pod), "annotations"), expected);
 }

@@ -6,11 +6,11 @@
 mod shared;
 
 use proptest::prelude::*;
-use sandgate_objects::SECURE_ACCESS_TOKEN;
 use sandgate_objects::opensandbox::resources::{
     BatchSandbox, Pool, RecycleType, ResourcePolicy, SandboxSnapshot, decode,
 };
 use sandgate_objects::opensandbox::{self, ENDPOINTS, names};
+use sandgate_objects::{SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -211,8 +211,11 @@ fn batch() -> impl Strategy<Value = Value> {
     let times = ["2026-11-16T05:59:59.999Z", "2027-01-01T00:00:00Z", "1969-12-31T23:59:59.5Z"];
     let endpoints =
         ["", "[]", "[\"10.0.0.1\"]", "[\"\",\"10.0.0.2\"]", "[\"0.0.0.0\"]", "[7]", "null", "not JSON"];
-    let annotations =
-        object(vec![(ENDPOINTS, some(&endpoints)), (SECURE_ACCESS_TOKEN, some(&["s3cret", "other", ""]))]);
+    let annotations = object(vec![
+        (ENDPOINTS, some(&endpoints)),
+        (SECURE_ACCESS_TOKEN, some(&["s3cret", "other", ""])),
+        (TRAFFIC_ACCESS_TOKEN, some(&["s3cret", " s3cret ", "other", ""])),
+    ]);
     let metadata = object(vec![
         ("name", some(&["demo", "demo", "demo", "a/b"])),
         ("namespace", some(&["team-a"])),

@@ -6,11 +6,11 @@
 mod shared;
 
 use proptest::prelude::*;
-use sandgate_objects::decode;
 use sandgate_objects::openkruise::{
     self, API_VERSION, ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, OWNER, RUNTIME_ACCESS_TOKEN, SANDBOX_ID,
     SANDBOX_SET, resources,
 };
+use sandgate_objects::{TRAFFIC_ACCESS_TOKEN, decode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ fn metadata() -> BoxedStrategy<Value> {
     ]);
     let annotations = object(vec![
         (RUNTIME_ACCESS_TOKEN, some(&["s3cret", "other", ""])),
+        (TRAFFIC_ACCESS_TOKEN, some(&["s3cret", " s3cret ", "other", ""])),
         (ENVD_ACCESS_TOKEN, some(&["s3cret", "other", ""])),
         (OWNER, some(&["alice", "a\u{7}", ""])),
         (ENABLE_JWT_AUTH, some(&["true", "false"])),

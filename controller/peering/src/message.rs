@@ -41,6 +41,10 @@ pub struct RouteMessage {
     /// What a client must present; never shown.
     #[serde(default, deserialize_with = "text", skip_serializing_if = "String::is_empty")]
     pub access_token: String,
+    /// What a client must present in `e2b-traffic-access-token`; never shown. Without one the sandbox keeps
+    /// the one that the receiver knows of.
+    #[serde(default, deserialize_with = "text", skip_serializing_if = "String::is_empty")]
+    pub traffic_access_token: String,
     /// Whether a client must present a traffic JWT.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "is_false")]
     pub require_traffic_auth: bool,

@@ -3,14 +3,15 @@
 //! Each route is hashed by itself (SHA-256 of its parts, each with its length before it) and the hashes are
 //! added up as numbers of 256 bits, so no order enters; the sum is hashed once more, with the number of
 //! routes. What enters is what readers can see and what is the same everywhere: not the identity's number,
-//! which is the process's own. A token enters as its own SHA-256, and nothing of it can be had back.
+//! which is the process's own. A token enters as its own SHA-256, and nothing of it can be had back. A
+//! traffic token is one part more, and only where there is one.
 //!
 //! It reads every route, and is not a snapshot: compare digests of tables that are not changing.
 
 use sha2::{Digest, Sha256};
 
 use crate::served::ServedMap;
-use crate::{Route, TokenKind};
+use crate::{Route, Secret, TokenKind};
 
 // Changes with what is hashed, so that two kinds of digests are never taken for two tables.
 const KIND: &[u8] = b"sandgate-routes-1";
@@ -19,6 +20,7 @@ const HAS_TOKEN: u8 = 1 << 0;
 const REQUIRES_TRAFFIC_AUTH: u8 = 1 << 1;
 const AMBIGUOUS: u8 = 1 << 2;
 const SECURE_ACCESS: u8 = 1 << 3;
+const HAS_TRAFFIC_TOKEN: u8 = 1 << 4;
 
 pub(crate) fn digest(served: &ServedMap) -> String {
     let (mut sum, mut count) = ([0; 4], 0u64);
@@ -37,18 +39,24 @@ pub(crate) fn digest(served: &ServedMap) -> String {
 
 fn of_route(route: &Route) -> [u8; 32] {
     let key = route.raw_key();
-    let token = route.token().map(|token| token.with_bytes(|bytes| Sha256::digest(bytes)));
+    let hashed = |token: &Secret| token.with_bytes(|bytes| Sha256::digest(bytes));
+    let (token, traffic_token) = (route.token().map(hashed), route.traffic_token().map(hashed));
     let mut flags = 0;
     for (flag, is_set) in [
         (HAS_TOKEN, token.is_some()),
         (REQUIRES_TRAFFIC_AUTH, route.require_traffic_auth()),
         (AMBIGUOUS, route.is_ambiguous()),
         (SECURE_ACCESS, route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess)),
+        (HAS_TRAFFIC_TOKEN, traffic_token.is_some()),
     ] {
         flags |= if is_set { flag } else { 0 };
     }
     let ip = route.ip().map(|ip| ip.to_string()).unwrap_or_default();
     let mut hash = Sha256::new();
+    let mut enter = |part: &[u8]| {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    };
     for part in [
         key.provider,
         key.namespace,
@@ -62,8 +70,10 @@ fn of_route(route: &Route) -> [u8; 32] {
         &[flags],
         token.as_ref().map_or(&[], |token| token.as_slice()),
     ] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
+        enter(part);
+    }
+    if let Some(token) = &traffic_token {
+        enter(token);
     }
     hash.finalize().into()
 }

@@ -43,6 +43,10 @@ pub struct Observation {
     pub created: Option<u64>,
     /// What a client must present, if anything.
     pub token: Option<Secret>,
+    /// What a client must present in `e2b-traffic-access-token`, if anything, on every port but that of envd.
+    /// Its kind is not asked. A push without one leaves the sandbox the one that it has: see
+    /// [`RouteWriter::apply`](crate::RouteWriter::apply).
+    pub traffic_token: Option<Secret>,
     /// Whether a client must present a traffic JWT.
     pub require_traffic_auth: bool,
     /// What becomes of its ID when another object claims it too.
@@ -81,7 +85,8 @@ impl Observation {
         if self.ip.is_some_and(|ip| ip.is_unspecified() || ip.is_multicast()) {
             return Err(Invalid::Address);
         }
-        if self.token.as_ref().is_some_and(|token| !(1..=MAX_TOKEN).contains(&token.len())) {
+        let mut tokens = self.token.iter().chain(&self.traffic_token);
+        if tokens.any(|token| !(1..=MAX_TOKEN).contains(&token.len())) {
             return Err(Invalid::Token);
         }
         Ok(())

@@ -69,8 +69,8 @@ pub enum Invalid {
     /// The address is unspecified or multicast: nothing a sandbox can have.
     #[error("the address is unspecified or multicast")]
     Address,
-    /// The token is empty or too long.
-    #[error("the token is empty or over 4096 bytes")]
+    /// A token is empty or too long.
+    #[error("a token is empty or over 4096 bytes")]
     Token,
     /// The table holds as many objects as it may.
     #[error("the table is full")]

@@ -121,6 +121,7 @@ mod tests {
             own_id: false,
             created: None,
             token: None,
+            traffic_token: None,
             require_traffic_auth: false,
             clash: Clash::default(),
         }

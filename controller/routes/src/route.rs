@@ -12,6 +12,7 @@ use std::str;
 
 use crate::key::RawKey;
 use crate::packed::pack_uuid;
+use crate::secret::Tokens;
 use crate::{Authority, Clash, KeyRef, Observation, PackedText, Secret, State, Version};
 
 /// One object at one version.
@@ -33,7 +34,7 @@ pub struct Route {
     slot: u32,
     // id, address, [namespace], [name], provider, uid, owner.
     text: Text,
-    token: Option<Secret>,
+    tokens: Tokens,
     id_hash: u64,
     version: NonZeroU64,
     identity: u64,
@@ -90,8 +91,8 @@ impl Route {
     /// Packs an observation whose limits were checked, for the object of this slot.
     pub(crate) fn build(observed: Observation, identity: u64, slot: u32, id_hash: u64) -> Self {
         let state = observed.kept_state();
-        let Observation { key, id, uid, owner, version, ip, token, require_traffic_auth, clash, .. } =
-            observed;
+        let Observation { key, id, uid, owner, version, ip, require_traffic_auth, clash, .. } = observed;
+        let tokens = Tokens::new(observed.token, observed.traffic_token);
         let more_flags =
             if observed.ip_is_claimed { IP_IS_CLAIMED } else { 0 } | if observed.own_id { OWN_ID } else { 0 };
         let raw = key.raw();
@@ -145,7 +146,7 @@ impl Route {
             id_hash,
             version: version.into(),
             identity,
-            token,
+            tokens,
             slot,
             uid: length(uid),
             id: length(id.as_bytes()),
@@ -217,7 +218,13 @@ impl Route {
     /// What a client must present, if anything.
     #[inline]
     pub fn token(&self) -> Option<&Secret> {
-        self.token.as_ref()
+        self.tokens.first()
+    }
+
+    /// What a client must present in `e2b-traffic-access-token`, if anything, on every port but that of envd.
+    #[inline]
+    pub fn traffic_token(&self) -> Option<&Secret> {
+        self.tokens.traffic()
     }
 
     /// Whether a client must present a traffic JWT.
@@ -251,7 +258,7 @@ impl Route {
             && self.raw_id() == other.raw_id()
             && self.ip() == other.ip()
             && self.owner() == other.owner()
-            && self.token == other.token
+            && self.tokens == other.tokens
     }
 
     /// The observation it was made of, of an object that was created then.
@@ -267,7 +274,8 @@ impl Route {
             ip: self.ip(),
             ip_is_claimed: self.ip_is_claimed(),
             created: (created != 0).then_some(created.into()),
-            token: self.token.clone(),
+            token: self.token().cloned(),
+            traffic_token: self.traffic_token().cloned(),
             require_traffic_auth: self.require_traffic_auth(),
             clash: self.clash,
         }
@@ -384,6 +392,7 @@ impl fmt::Debug for Route {
             .field("version", &self.version())
             .field("ip", &self.ip())
             .field("token", &self.token())
+            .field("traffic_token", &self.traffic_token())
             .field("require_traffic_auth", &self.require_traffic_auth())
             .field("identity", &self.identity())
             .field("ambiguous", &self.is_ambiguous())

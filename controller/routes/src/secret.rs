@@ -90,6 +90,49 @@ impl Secret {
     }
 }
 
+/// The tokens of a route. Few sandboxes have a traffic token, so a route without one is no longer for it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    None,
+    One(Secret),
+    Traffic(Box<Traffic>),
+}
+
+/// A traffic token, and the other one beside it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    token: Secret,
+    first: Option<Secret>,
+}
+
+impl Tokens {
+    pub(crate) fn new(first: Option<Secret>, traffic: Option<Secret>) -> Self {
+        match (first, traffic) {
+            (first, Some(token)) => Self::Traffic(Box::new(Traffic { token, first })),
+            (Some(first), None) => Self::One(first),
+            (None, None) => Self::None,
+        }
+    }
+
+    /// The token of the runtime, or of the secure access.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Secret> {
+        match self {
+            Self::None => None,
+            Self::One(first) => Some(first),
+            Self::Traffic(both) => both.first.as_ref(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn traffic(&self) -> Option<&Secret> {
+        match self {
+            Self::None | Self::One(_) => None,
+            Self::Traffic(both) => Some(&both.token),
+        }
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
@@ -136,6 +179,20 @@ mod tests {
             assert!(runtime.matches(token.as_bytes()) && secure.matches(token.as_bytes()));
         }
         assert_eq!(size_of::<Option<Secret>>(), 24);
+    }
+
+    #[test]
+    fn a_traffic_token_beside_the_other_does_not_make_a_route_longer() {
+        assert_eq!(size_of::<Tokens>(), size_of::<Option<Secret>>());
+        let (first, traffic) = (Secret::secure_access("first"), Secret::new("traffic"));
+        for has_first in [false, true] {
+            for has_traffic in [false, true] {
+                let first = Some(&first).filter(|_| has_first);
+                let traffic = Some(&traffic).filter(|_| has_traffic);
+                let tokens = Tokens::new(first.cloned(), traffic.cloned());
+                assert_eq!((tokens.first(), tokens.traffic()), (first, traffic));
+            }
+        }
     }
 
     #[test]

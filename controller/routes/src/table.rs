@@ -222,6 +222,14 @@ impl Table {
         let version = observed.version.clone();
         let baseline = (source == Source::Push).then(|| self.baseline_of(slot, &old));
         self.assign_address(shared, served, slot, &mut observed, created);
+        // See `RouteWriter::apply`.
+        if source == Source::Push
+            && observed.traffic_token.is_none()
+            && is_same_object
+            && old.id() == observed.id
+        {
+            observed.traffic_token = old.traffic_token().cloned();
+        }
         let new = Route::build(observed, identity, slot, id_hash);
         if new.is_same_observation(&old) {
             self.set_created(shared, slot, created);

@@ -34,6 +34,10 @@ impl RouteWriter {
 
     /// Applies an observation. One whose state is not kept ([`verdict`](crate::verdict)) is a delete at its
     /// version.
+    ///
+    /// An observation without a traffic token leaves the object the one that it has, while UID and ID stay:
+    /// not every pusher knows of such tokens, and one that does not must not open a sandbox. The object's
+    /// watch takes it away, or the object's end.
     pub fn apply(&self, observed: Observation) -> Outcome {
         self.with(|table, shared| table.apply(shared, observed, Source::Push))
     }

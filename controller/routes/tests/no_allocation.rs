@@ -15,6 +15,7 @@ fn observation(number: u32) -> Observation {
         version: "12345".parse().unwrap(),
         ip: Some("2001:db8::8a2e:370:7334".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,

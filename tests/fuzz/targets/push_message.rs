@@ -16,9 +16,10 @@ fuzz_target!(|data: &[u8]| {
     let shown = format!("{message:?}");
     let elsewhere =
         [&message.id, &message.namespace, &message.name, &message.state, &message.resource_version];
-    let token = &message.access_token;
-    if token.len() > 12 && !elsewhere.iter().any(|text| text.contains(token.as_str())) {
-        assert!(!shown.contains(token.as_str()), "the token is shown");
+    for token in [&message.access_token, &message.traffic_access_token] {
+        if token.len() > 12 && !elsewhere.iter().any(|text| text.contains(token.as_str())) {
+            assert!(!shown.contains(token.as_str()), "the token is shown");
+        }
     }
     match message.identity("openkruise") {
         Ok((key, version)) => {

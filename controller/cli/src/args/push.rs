@@ -106,6 +106,9 @@ pub(crate) struct Push {
     /// A file with the token that requests must carry
     #[arg(long, value_name = "FILE", help_heading = "The route")]
     pub(crate) access_token_file: Option<PathBuf>,
+    /// A file with the token that requests must carry in e2b-traffic-access-token
+    #[arg(long, value_name = "FILE", help_heading = "The route")]
+    pub(crate) traffic_access_token_file: Option<PathBuf>,
     /// Refuse requests without a verified traffic token
     #[arg(long, help_heading = "The route")]
     pub(crate) require_traffic_auth: bool,

@@ -29,6 +29,21 @@ fn a_route_is_made_of_its_options() {
 }
 
 #[test]
+fn tokens_are_read_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (access, traffic) = (file("access", "s3cret\r\n"), file("traffic", "tr4ffic\n"));
+    let words =
+        format!("--peer a:1 {ROUTE} --access-token-file {access} --traffic-access-token-file {traffic}");
+    let message = message(&parse(&words).unwrap()).unwrap();
+    assert_eq!((&*message.access_token, &*message.traffic_access_token), ("s3cret", "tr4ffic"));
+}
+
+#[test]
 fn only_a_dead_one_needs_no_uid() {
     let dead = parse("--peer a:1 --name demo --resource-version 7 --state dead").unwrap();
     assert!(message(&dead).is_ok());

@@ -46,6 +46,10 @@ fn one_route_is_a_list_of_its_parts() {
     assert_eq!(auth(&jwt), "jwt");
     (jwt.auth, jwt.secure_access) = (true, true);
     assert_eq!(auth(&jwt), "secure,jwt");
+    jwt.traffic_token = true;
+    assert_eq!(auth(&jwt), "secure,traffic,jwt");
+    (jwt.auth, jwt.require_traffic_auth) = (false, false);
+    assert_eq!(auth(&jwt), "traffic");
     assert!(describe(&jwt).contains("object    file:default/demo\n"));
 }
 

@@ -32,6 +32,7 @@ impl Generic {
             id: paths(raw.id),
             ip: paths(Some(ip)),
             token: paths(raw.token),
+            traffic_token: paths(raw.traffic_token),
             owner: paths(raw.owner),
             dead_at: paths(raw.dead_at),
             traffic_auth,

@@ -1,7 +1,7 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, now};
+use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, NOW, Object, assert_reads_traffic_token, now};
 use crate::provider::Provider;
 
 pub(crate) fn provider() -> Box<dyn Provider> {
@@ -257,4 +257,9 @@ fn everything_else_is_carried_over() {
     assert_eq!(seen.ip, Some([10, 1, 2, 3].into()));
     let v6 = running().with(&["status", "podInfo", "podIP"], "fd00::1").seen_by(&*provider()).unwrap();
     assert_eq!(v6.observation.ip, Some("fd00::1".parse().unwrap()));
+}
+
+#[test]
+fn a_traffic_token_is_asked_for_beside_the_other() {
+    assert_reads_traffic_token(&running(), &*provider());
 }

@@ -1,7 +1,9 @@
 use sandgate_routes::{Clash, State};
 use serde_json::{Value, json};
 
-use crate::fixture::{BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, now};
+use crate::fixture::{
+    BEFORE_NOW, IN_AN_HOUR, Object, assert_reads_secure_access, assert_reads_traffic_token, now,
+};
 use crate::provider::Provider;
 
 fn provider() -> Box<dyn Provider> {
@@ -124,4 +126,9 @@ fn the_id_is_the_name() {
 #[test]
 fn a_sandbox_with_a_token_for_secure_access_is_closed_to_everybody_without_it() {
     assert_reads_secure_access(&running(), &*provider());
+}
+
+#[test]
+fn a_traffic_token_is_asked_for_beside_the_other() {
+    assert_reads_traffic_token(&running(), &*provider());
 }

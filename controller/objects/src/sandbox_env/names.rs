@@ -97,6 +97,9 @@ pub const ANNOTATION_POOL_DOCS: &str = "agentbox.navix.sh/pool-docs";
 pub const ANNOTATION_OWNER: &str = "sandgate.dev/owner";
 /// Sandgate's annotation of a claimed pod with the token that its clients must present.
 pub const ANNOTATION_ACCESS_TOKEN: &str = "sandgate.dev/access-token";
+/// Sandgate's annotation of a claimed pod with the token that its clients must present on every port but that
+/// of its runtime.
+pub const ANNOTATION_TRAFFIC_ACCESS_TOKEN: &str = crate::TRAFFIC_ACCESS_TOKEN;
 /// The beginning of Sandgate's annotations of a pool with how many claims wait for one of its pods: one for
 /// each replica of the manager, `{count}@{RFC 3339}`.
 pub const PREFIX_PENDING: &str = "sandgate.dev/pending-";

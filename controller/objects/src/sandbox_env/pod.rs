@@ -36,7 +36,7 @@ use sandgate_routes::{Clash, MAX_ID, MAX_UID, Secret, State, TokenKind};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{decode, object};
-use crate::fields::{Address, Place, id, owner, token};
+use crate::fields::{Address, Place, annotated_traffic_token, id, owner, token};
 use crate::kind::{BuiltIn, Id, Kind};
 use crate::metadata::{Identity, Metadata, str_of};
 use crate::provider::{Provider, Resource, Unreadable};
@@ -115,6 +115,9 @@ pub struct Annotations<S> {
     /// [`ANNOTATION_OWNER`].
     #[serde(rename = "sandgate.dev/owner", skip_serializing_if = "Option::is_none")]
     pub owner: Option<S>,
+    /// [`TRAFFIC_ACCESS_TOKEN`](crate::TRAFFIC_ACCESS_TOKEN).
+    #[serde(rename = "sandgate.dev/traffic-access-token", skip_serializing_if = "Option::is_none")]
+    pub traffic_access_token: Option<S>,
 }
 
 /// The status of a pod.
@@ -178,6 +181,10 @@ impl<S: AsRef<str>> Kind for Pod<S> {
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         let text = str_of(&self.metadata.annotations.access_token);
         token(Place::Annotation(ANNOTATION_ACCESS_TOKEN), text)
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(str_of(&self.metadata.annotations.traffic_access_token))
     }
 
     /// A sandbox ends by a change of its pod.

@@ -12,12 +12,13 @@ fn now() -> SystemTime {
 
 /// Every answer of an object in one text.
 pub(crate) fn answers(object: &impl Kind) -> String {
-    let token = object.token().map(|token| token.map(|token| (token.matches(b"s3cret"), token.kind())));
+    let [token, traffic_token] = [object.token(), object.traffic_token()]
+        .map(|token| token.map(|token| token.map(|token| (token.matches(b"s3cret"), token.kind()))));
     format!(
         "{:?}",
         (
             (object.identity(), object.id(), object.state(now()), object.pool(), object.owner()),
-            (object.address(), token, object.requires_traffic_auth(), object.ends()),
+            (object.address(), token, traffic_token, object.requires_traffic_auth(), object.ends()),
         )
     )
 }

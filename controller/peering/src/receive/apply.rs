@@ -200,6 +200,8 @@ impl RouteMessage {
                 TokenKind::Runtime => Secret::new(self.access_token),
                 TokenKind::SecureAccess => Secret::secure_access(self.access_token),
             }),
+            traffic_token: (!self.traffic_access_token.is_empty())
+                .then(|| Secret::new(self.traffic_access_token)),
             require_traffic_auth: self.require_traffic_auth,
             clash: pushed.clash,
             created: None,

@@ -13,6 +13,7 @@ fn route(version: u64, identity: u64) -> Route {
         version: version.to_string().parse().unwrap(),
         ip: None,
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,

@@ -137,6 +137,7 @@ fn observation(ip: IpAddr) -> Observation {
         ip_is_claimed: false,
         created: None,
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::default(),
     }

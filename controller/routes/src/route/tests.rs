@@ -12,6 +12,7 @@ fn observation() -> Observation {
         version: "42".parse().unwrap(),
         ip: Some("10.1.2.3".parse().unwrap()),
         token: Some(Secret::new("s3cret")),
+        traffic_token: Some(Secret::new("tr4ffic")),
         require_traffic_auth: true,
         clash: Clash::Rank,
         created: None,
@@ -28,7 +29,8 @@ fn assert_same(route: &Route, observed: &Observation) {
     assert_eq!(route.version(), observed.version);
     assert_eq!(route.ip(), observed.ip);
     assert_eq!(route.require_traffic_auth(), observed.require_traffic_auth);
-    assert_eq!(route.token().is_some(), observed.token.is_some());
+    assert_eq!(route.token(), observed.token.as_ref());
+    assert_eq!(route.traffic_token(), observed.traffic_token.as_ref());
 }
 
 #[test]
@@ -39,6 +41,7 @@ fn a_route_says_what_was_observed() {
     assert_eq!((route.identity(), route.slot(), route.id_hash()), (7, 3, 99));
     assert_eq!(route.state(), State::Running);
     assert!(route.token().unwrap().matches(b"s3cret"));
+    assert!(route.traffic_token().unwrap().matches(b"tr4ffic"));
     assert_eq!(route.authority(49983).as_str(), "10.1.2.3:49983");
 }
 
@@ -61,7 +64,24 @@ fn running_without_an_address_is_creating() {
 fn printing_a_route_does_not_print_its_token() {
     let printed = format!("{:?}", Route::build(observation(), 1, 0, 0));
     assert!(printed.contains("team-a--demo") && printed.contains("***"), "{printed}");
-    assert!(!printed.contains("s3cret"), "{printed}");
+    assert!(!printed.contains("s3cret") && !printed.contains("tr4ffic"), "{printed}");
+}
+
+#[test]
+fn a_route_with_another_traffic_token_says_something_else() {
+    let build = |token: Option<Secret>, traffic_token: Option<&str>| {
+        let traffic_token = traffic_token.map(Secret::new);
+        Route::build(Observation { token, traffic_token, ..observation() }, 1, 0, 0)
+    };
+    let tokens = || [None, Some(Secret::new("t")), Some(Secret::secure_access("t"))];
+    let all = tokens().into_iter().flat_map(|token| [None, Some("t"), Some("u")].map(|t| (token.clone(), t)));
+    let all: Vec<_> = all.collect();
+    for one in &all {
+        for other in &all {
+            let (a, b) = (build(one.0.clone(), one.1), build(other.0.clone(), other.1));
+            assert_eq!(a.is_same_observation(&b), one == other, "{one:?} {other:?}");
+        }
+    }
 }
 
 #[test]
@@ -113,6 +133,7 @@ prop_compose! {
         version in 1u64..,
         ip in prop::option::of(any::<IpAddr>()),
         (paused, auth) in any::<(bool, bool)>(),
+        (token, traffic_token) in any::<(Option<String>, Option<String>)>(),
     ) -> Observation {
         let [provider, name, uid] = parts;
         let id = match id.as_str() {
@@ -128,7 +149,8 @@ prop_compose! {
             state: if paused { State::Paused } else { State::Running },
             version: version.to_string().parse().unwrap(),
             ip,
-            token: None,
+            token: token.map(Secret::secure_access),
+            traffic_token: traffic_token.map(Secret::new),
             require_traffic_auth: auth,
             clash: Clash::Rank,
             created: None,

@@ -27,6 +27,7 @@ pub(crate) fn observed(object: u64, id_number: u64, at: u64) -> Observation {
         version: version(at),
         ip: None,
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,

@@ -32,11 +32,13 @@ fn what_is_over_its_limit_is_invalid_and_says_which() {
         (sandbox("a").with_ip(ip("ff02::1")), Invalid::Address),
         (sandbox("a").with_token(""), Invalid::Token),
         (sandbox("a").with_token(&long(MAX_TOKEN + 1)), Invalid::Token),
+        (sandbox("a").with_traffic_token(""), Invalid::Token),
+        (sandbox("a").with_token("good").with_traffic_token(&long(MAX_TOKEN + 1)), Invalid::Token),
     ] {
         assert_eq!(table.writer.apply(bad.at(1)), Outcome::Invalid(reason));
     }
     let counts = table.reader.counts();
-    assert_eq!((counts.invalid, counts.applied, counts.objects, counts.tombstones), (17, 0, 0, 0));
+    assert_eq!((counts.invalid, counts.applied, counts.objects, counts.tombstones), (19, 0, 0, 0));
     let good = sandbox("a").called(&long(253)).with_uid(&long(MAX_UID)).owned_by(&long(MAX_OWNER));
     assert_eq!(table.writer.apply(good.with_token(&long(MAX_TOKEN)).at(1)), Outcome::Applied);
     assert_eq!(table.served(&long(253)), Some(1));

@@ -53,7 +53,7 @@ fn whatever_a_reader_can_see_makes_another_digest() {
         one.0.token = Some(Secret::secure_access("s3cret"));
         one
     };
-    let kinds: [Sandbox; 11] = [
+    let kinds: [Sandbox; 14] = [
         one(),
         one().of("other"),
         one().in_namespace("other").called("team--a"),
@@ -65,6 +65,9 @@ fn whatever_a_reader_can_see_makes_another_digest() {
         one().with_token("S3cret"),
         verified(),
         closed(),
+        one().with_traffic_token("tr4ffic"),
+        one().with_traffic_token("other"),
+        sandbox("a").with_traffic_token("s3cret"),
     ];
     let mut digests: Vec<_> = kinds.map(|kind| digest([kind.at(1)])).into();
     digests.push(digest([one().at(2)]));

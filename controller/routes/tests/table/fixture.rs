@@ -43,6 +43,7 @@ pub(crate) fn sandbox(name: &str) -> Sandbox {
         version: version(1),
         ip: Some("10.0.0.1".parse().unwrap()),
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,
@@ -98,6 +99,11 @@ impl Sandbox {
 
     pub(crate) fn with_ip(mut self, ip: Option<IpAddr>) -> Self {
         self.0.ip = ip;
+        self
+    }
+
+    pub(crate) fn with_traffic_token(mut self, token: &str) -> Self {
+        self.0.traffic_token = Some(Secret::new(token));
         self
     }
 

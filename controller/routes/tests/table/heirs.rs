@@ -59,6 +59,7 @@ prop_compose! {
             // Each life has an age of its own.
             created: knows_age.then_some(1 + (object as u64 * 7 + life * 5) % 11),
             token: None,
+            traffic_token: None,
             require_traffic_auth: false,
             clash: if refuses { Clash::Refuse } else { Clash::Rank },
             key,

@@ -203,7 +203,10 @@ impl Model {
         let old = self.live[key].clone();
         let is_same = old.observed.uid == observed.uid;
         let created = observed.created.or(old.created.filter(|_| is_same));
-        let kept = kept(observed);
+        let mut kept = kept(observed);
+        if from == Source::Push && is_same && old.observed.id == observed.id && kept.traffic_token.is_none() {
+            kept.traffic_token = old.observed.traffic_token.clone();
+        }
         if is_same && says_the_same(&kept, &old.observed) {
             if let Some(created) = created {
                 self.set_created(key, created);
@@ -476,8 +479,8 @@ fn kept(observed: &Observation) -> Observation {
 }
 
 fn says_the_same(a: &Observation, b: &Observation) -> bool {
-    (&a.id, a.own_id, &a.owner, a.state, &a.version, a.ip, a.clash)
-        == (&b.id, b.own_id, &b.owner, b.state, &b.version, b.ip, b.clash)
+    (&a.id, a.own_id, &a.owner, a.state, &a.version, a.ip, a.clash, &a.traffic_token)
+        == (&b.id, b.own_id, &b.owner, b.state, &b.version, b.ip, b.clash, &b.traffic_token)
 }
 
 fn refuses(live: &Live) -> bool {

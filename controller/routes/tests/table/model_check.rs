@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use sandgate_routes::{
     Change, Changes, Clash, Clock, Filter, Limits, Notice, ObjectKey, Observation, Outcome, Relist,
-    RouteReader, RouteTable, RouteWriter, Scope, State, Version,
+    RouteReader, RouteTable, RouteWriter, Scope, Secret, State, Version,
 };
 
 use crate::fixture::cases;
@@ -68,6 +68,7 @@ prop_compose! {
         has_ip in prop::bool::weighted(0.9),
         refuses in prop::bool::weighted(0.3),
         created in prop::option::weighted(0.7, 1u64..4),
+        traffic_token in prop::option::weighted(0.3, 0u8..3),
     ) -> Observation {
         let key = &keys()[key];
         Observation {
@@ -80,6 +81,7 @@ prop_compose! {
             version,
             ip: has_ip.then(|| [10, 0, 0, 1].into()),
             token: None,
+            traffic_token: traffic_token.map(|number| Secret::new(format!("traffic-{number}"))),
             require_traffic_auth: false,
             clash: if refuses { Clash::Refuse } else { Clash::Rank },
             created,
@@ -245,6 +247,7 @@ impl Pair {
                 (id, &*observed.uid, &*observed.owner)
             );
             assert_eq!((route.state(), route.version()), (observed.state, observed.version.clone()));
+            assert_eq!(route.traffic_token(), observed.traffic_token.as_ref());
             assert_eq!(*self.identities.entry(live.identity).or_insert(route.identity()), route.identity());
         }
         let mut numbers: Vec<_> = self.identities.values().collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandgate_routes::{Limits, Outcome, Scope, State};
+use sandgate_routes::{Limits, Outcome, Scope, Secret, State};
 
 use crate::fixture::{Bench, at, everything, key, sandbox, table, table_with, version};
 
@@ -292,4 +292,49 @@ fn a_rewind_takes_away_what_is_not_shown_too() {
     assert_eq!(table.served("x"), None, "neither is served as the one that remains");
     assert_eq!(table.served("team--alive"), Some(40));
     assert_eq!(table.writer.apply(sandbox("new").at(121)), Outcome::Applied, "the floor is the backup's");
+}
+
+fn traffic_token(table: &Bench, id: &str) -> Option<Secret> {
+    table.reader.get(id).unwrap().traffic_token().cloned()
+}
+
+#[test]
+fn a_push_without_a_traffic_token_leaves_the_sandbox_the_one_that_it_has() {
+    let table = table();
+    let closed = || sandbox("a").with_traffic_token("t");
+    table.writer.apply_in(&everything(), closed().at(40));
+    let old_pusher = || sandbox("a").paused().with_ip(None);
+    assert_eq!(table.writer.apply(old_pusher().at(50)), Outcome::Applied);
+    assert_eq!(table.served("team--a"), Some(50));
+    assert_eq!(traffic_token(&table, "team--a"), Some(Secret::new("t")));
+    // Another one is news.
+    table.writer.apply(sandbox("a").with_traffic_token("u").at(51));
+    assert_eq!(traffic_token(&table, "team--a"), Some(Secret::new("u")));
+    // Not undone by what was never confirmed.
+    pass_with_contact(&table, 31, 60);
+    assert_eq!(table.served("team--a"), Some(40));
+    assert_eq!(traffic_token(&table, "team--a"), Some(Secret::new("t")));
+}
+
+#[test]
+fn the_watch_takes_a_traffic_token_away_and_gives_one_at_the_version_of_a_push() {
+    let table = table();
+    table.writer.apply_in(&everything(), sandbox("a").with_traffic_token("t").at(40));
+    table.writer.apply_in(&everything(), sandbox("a").at(41));
+    assert_eq!(traffic_token(&table, "team--a"), None);
+    table.writer.apply(sandbox("a").at(42));
+    assert_eq!(traffic_token(&table, "team--a"), None);
+    table.writer.apply_in(&everything(), sandbox("a").with_traffic_token("v").at(42));
+    assert_eq!(traffic_token(&table, "team--a"), Some(Secret::new("v")));
+}
+
+#[test]
+fn another_sandbox_does_not_get_the_traffic_token_of_the_one_before() {
+    let table = table();
+    table.writer.apply(sandbox("a").with_traffic_token("t").at(1));
+    table.writer.apply(sandbox("a").with_uid("second").at(2));
+    assert_eq!(traffic_token(&table, "team--a"), None);
+    table.writer.apply(sandbox("b").with_traffic_token("t").at(3));
+    table.writer.apply(sandbox("b").called("other").at(4));
+    assert_eq!(traffic_token(&table, "other"), None, "another ID, as of an object that is used again");
 }

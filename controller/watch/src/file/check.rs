@@ -13,7 +13,7 @@ use super::error::Place;
 use super::raw::{RawRoute, Text};
 
 /// What each key of a route holds in a good file.
-pub(super) const KEYS: [(&str, &str); 10] = [
+pub(super) const KEYS: [(&str, &str); 11] = [
     ("name", "1 to 253 letters, digits, `.`, `_` or `-`"),
     ("namespace", "1 to 63 letters, digits, `.`, `_` or `-`"),
     ("id", "1 to 253 letters, digits, `.`, `_` or `-`"),
@@ -23,6 +23,7 @@ pub(super) const KEYS: [(&str, &str); 10] = [
     ("owner", "at most 255 bytes, no control character among them"),
     ("access-token", "1 to 4096 visible ASCII characters"),
     ("secure-access-token", "1 to 4096 visible ASCII characters"),
+    ("traffic-access-token", "1 to 4096 visible ASCII characters"),
     ("require-traffic-auth", "true or false"),
 ];
 
@@ -125,6 +126,8 @@ impl<T: Text> RawRoute<T> {
             (_, Some((token, _))) => Some(Secret::secure_access(token)),
             (token, None) => token.map(|(token, _)| Secret::new(token)),
         };
+        let traffic =
+            optional("traffic-access-token", self.traffic_access_token, |t| is_visible(t, MAX_TOKEN))?;
         let (state, state_at) = match self.state.map(T::placed) {
             None => (State::Running, name_at),
             Some((state, place)) => {
@@ -156,6 +159,7 @@ impl<T: Text> RawRoute<T> {
             version: Version::from(NonZeroU64::MIN),
             ip,
             token,
+            traffic_token: traffic.map(|(token, _)| Secret::new(token)),
             require_traffic_auth: self.require_traffic_auth,
             clash: Clash::Rank,
             // The operator wrote the file: its routes rank before any object, however old and whatever its

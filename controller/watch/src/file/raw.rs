@@ -102,6 +102,11 @@ pub(super) struct RawRoute<T> {
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
     pub(super) secure_access_token: Option<T>,
+    /// What a request must carry in e2b-traffic-access-token, but for the port of envd. Beside the other
+    /// tokens. Shown nowhere.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String", regex(pattern = r"^[!-~]{1,4096}$"))]
+    pub(super) traffic_access_token: Option<T>,
     /// Refuse requests without a verified traffic token.
     #[serde(default, deserialize_with = "boolean")]
     #[schemars(with = "bool", extend("default" = false))]

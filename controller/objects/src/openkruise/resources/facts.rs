@@ -15,7 +15,7 @@ use super::{
     SandboxTemplateSpec, TemplateRef, VolumeClaimTemplate,
 };
 use crate::condition::READY;
-use crate::fields::{Address, Place, owner, since_1970};
+use crate::fields::{Address, Place, TRAFFIC_ACCESS_TOKEN, annotated_traffic_token, owner, since_1970};
 use crate::kind::{Id, Kind};
 use crate::metadata::{Identity, Named};
 use crate::openkruise::names::{ANNOTATION_HASH_IMMUTABLE_PART, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_NAME};
@@ -237,6 +237,10 @@ impl Kind for SandboxFacts {
 
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         token_of(self.annotation(RUNTIME_ACCESS_TOKEN), self.annotation(ENVD_ACCESS_TOKEN))
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(self.annotation(TRAFFIC_ACCESS_TOKEN))
     }
 
     fn requires_traffic_auth(&self) -> bool {

@@ -7,7 +7,7 @@ use sandgate_routes::{Secret, State};
 
 use super::Sandbox;
 use crate::condition::READY;
-use crate::fields::{Address, Place, owner};
+use crate::fields::{Address, Place, TRAFFIC_ACCESS_TOKEN, annotated_traffic_token, owner};
 use crate::kind::{Id, Kind};
 use crate::metadata::{Identity, str_of};
 use crate::openkruise::rules::{Facts, id_of, is_pool, token_of};
@@ -42,6 +42,10 @@ impl Kind for Sandbox {
 
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         token_of(self.annotation(RUNTIME_ACCESS_TOKEN), self.annotation(ENVD_ACCESS_TOKEN))
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(self.annotation(TRAFFIC_ACCESS_TOKEN))
     }
 
     fn requires_traffic_auth(&self) -> bool {

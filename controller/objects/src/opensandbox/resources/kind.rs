@@ -5,7 +5,9 @@ use std::time::SystemTime;
 use sandgate_routes::{Secret, State};
 
 use super::BatchSandbox;
-use crate::fields::{Address, Place, SECURE_ACCESS_TOKEN, secure_access};
+use crate::fields::{
+    Address, Place, SECURE_ACCESS_TOKEN, TRAFFIC_ACCESS_TOKEN, annotated_traffic_token, secure_access,
+};
 use crate::kind::{Id, Kind};
 use crate::metadata::{Identity, str_of};
 use crate::opensandbox::{ENDPOINTS, NAME, address_of, id_of, state_of};
@@ -31,6 +33,10 @@ impl Kind for BatchSandbox {
 
     fn token(&self) -> Result<Option<Secret>, Unreadable> {
         secure_access(Place::Annotation(SECURE_ACCESS_TOKEN), self.annotation(SECURE_ACCESS_TOKEN))
+    }
+
+    fn traffic_token(&self) -> Result<Option<Secret>, Unreadable> {
+        annotated_traffic_token(self.annotation(TRAFFIC_ACCESS_TOKEN))
     }
 
     fn ends(&self) -> Result<Option<SystemTime>, Unreadable> {

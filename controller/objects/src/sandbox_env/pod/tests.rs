@@ -2,7 +2,7 @@ use sandgate_routes::{Clash, MAX_ID, State, TokenKind};
 use serde_json::Value;
 
 use super::SELECTOR;
-use crate::fixture::Object;
+use crate::fixture::{Object, assert_reads_traffic_token};
 use crate::provider::Provider;
 use crate::sandbox_env::names::{
     ANNOTATION_ACCESS_TOKEN, ANNOTATION_ARMED, ANNOTATION_OWNER, LABEL_PHASE, LABEL_POOL, SANDBOX_ID,
@@ -164,4 +164,10 @@ fn the_selector_selects_every_phase_that_can_have_a_route_and_no_other() {
         assert_eq!(selected.contains(&phase), has_route, "{phase}");
     }
     assert_eq!(provider().selector(), SELECTOR);
+}
+
+#[test]
+fn a_traffic_token_is_asked_for_beside_the_other() {
+    assert_reads_traffic_token(&running(), &*provider());
+    assert_reads_traffic_token(&running().annotation(ANNOTATION_ACCESS_TOKEN, "t"), &*provider());
 }

@@ -51,6 +51,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         "state",
         "resourceVersion",
         "accessToken",
+        "trafficAccessToken",
         "requireTrafficAuth",
         "more",
     ]);
@@ -114,8 +115,12 @@ proptest! {
     }
 
     #[test]
-    fn a_message_reads_as_it_was_written(ip in any::<String>(), id in any::<String>(), name in any::<String>(), flag: bool) {
-        let message = RouteMessage { ip, id, name, require_traffic_auth: flag, ..RouteMessage::default() };
+    fn a_message_reads_as_it_was_written(
+        [ip, id, name, access_token, traffic_access_token] in any::<[String; 5]>(), require_traffic_auth: bool
+    ) {
+        let message = RouteMessage {
+            ip, id, name, access_token, traffic_access_token, require_traffic_auth, ..RouteMessage::default()
+        };
         let text = serde_json::to_vec(&message).unwrap();
         prop_assert_eq!(RouteMessage::parse(&text), Ok(message));
     }

@@ -32,6 +32,7 @@ async fn everything_the_message_says_is_in_the_route() {
     let plane = Plane::open().await;
     let mut message = message("running", "18446744073709551615");
     message["requireTrafficAuth"] = json!(true);
+    message["trafficAccessToken"] = json!("tr4ffic");
     message["somethingNew"] = json!({ "of": ["a later", "sender"] });
     assert_eq!(plane.push(&message).await.status, 204);
     let route = plane.reader.get("team--demo").unwrap();
@@ -40,6 +41,25 @@ async fn everything_the_message_says_is_in_the_route() {
     assert_eq!((route.uid().as_str(), route.owner().as_str()), ("u-1", "alice"));
     assert_eq!(route.authority(80).as_str(), "127.1.2.3:80");
     assert!(route.require_traffic_auth() && route.token().unwrap().matches(b"s3cret"));
+    assert!(route.traffic_token().unwrap().matches(b"tr4ffic"));
+}
+
+#[tokio::test]
+async fn a_message_of_a_sender_that_knows_no_traffic_tokens_opens_no_sandbox() {
+    let plane = Plane::open().await;
+    let mut closed = message("running", "5");
+    closed["trafficAccessToken"] = json!("tr4ffic");
+    plane.push(&closed).await;
+    let mut version = 5;
+    for nothing in [None, Some(Value::Null), Some(json!(""))] {
+        version += 1;
+        let mut message = message("running", &version.to_string());
+        message.as_object_mut().unwrap().extend(nothing.map(|none| ("trafficAccessToken".to_owned(), none)));
+        assert_eq!(plane.push(&message).await.status, 204);
+        let route = plane.reader.get("team--demo").unwrap();
+        assert_eq!(route.version().to_string(), version.to_string());
+        assert!(route.traffic_token().unwrap().matches(b"tr4ffic"), "{message}");
+    }
 }
 
 #[tokio::test]
@@ -140,6 +160,7 @@ async fn what_is_wrong_gets_400_says_why_and_makes_no_route() {
         (with("uid", ""), ""),
         (with("owner", "a\nb"), ""),
         (with("accessToken", "x".repeat(4097)), ""),
+        (with("trafficAccessToken", "x".repeat(4097)), ""),
         (message("dead", ""), "resourceVersion"),
         (message("dead", "0"), "resourceVersion"),
     ];
@@ -246,13 +267,13 @@ async fn a_message_without_the_objects_name_is_an_old_senders_and_ignored() {
 async fn a_route_without_an_address_or_with_nulls_is_kept_and_not_running() {
     let plane = Plane::open().await;
     let mut message = message("running", "5");
-    for key in ["ip", "owner", "accessToken", "requireTrafficAuth"] {
+    for key in ["ip", "owner", "accessToken", "trafficAccessToken", "requireTrafficAuth"] {
         message[key] = Value::Null;
     }
     assert_eq!(plane.push(&message).await.status, 204);
     let route = plane.reader.get("team--demo").unwrap();
     assert_eq!((route.state(), route.ip()), (State::Creating, None));
-    assert!(route.token().is_none());
+    assert!(route.token().is_none() && route.traffic_token().is_none());
 }
 
 #[tokio::test]

@@ -27,19 +27,19 @@ fn a_route_needs_a_name_and_an_ip_and_the_rest_has_defaults() {
     assert_eq!((one.id.as_str(), one.uid.as_str()), ("default--demo", "file:default/demo"));
     assert_eq!((one.owner.as_str(), one.state), ("", State::Running));
     assert_eq!(one.ip.map(|ip| ip.to_string()).as_deref(), Some("127.0.0.1"));
-    assert!(one.token.is_none() && !one.require_traffic_auth);
+    assert!(one.token.is_none() && one.traffic_token.is_none() && !one.require_traffic_auth);
 }
 
 #[test]
 fn every_key_is_taken_over_from_yaml_and_from_json_alike() {
     let from_yaml = yaml(
         "routes:\n- name: demo\n  namespace: team\n  id: the-id\n  uid: u-1\n  ip: '2001:db8::1'\n  state: paused\n  \
-         owner: Zoë 😀\n  access-token: s3cret\n  require-traffic-auth: true\n",
+         owner: Zoë 😀\n  access-token: s3cret\n  traffic-access-token: tr4ffic\n  require-traffic-auth: true\n",
     );
     let from_json = json(
         "\u{feff}{\n\t\"routes\": [\n\t\t{\"name\": \"demo\",\t\"namespace\": \"team\", \"id\": \"the-id\", \"uid\": \
          \"u-1\",\n\t\t \"ip\": \"2001:db8::1\", \"state\": \"paused\", \"owner\": \"Zo\\u00eb \\ud83d\\ude00\",\n\t\t \
-         \"access-token\": \"s3cret\", \"require-traffic-auth\": true}\n\t]\n}\n",
+         \"access-token\": \"s3cret\", \"traffic-access-token\": \"tr4ffic\", \"require-traffic-auth\": true}\n\t]\n}\n",
     );
     for all in [from_yaml, from_json] {
         let [one] = all.as_slice() else { panic!("one route") };
@@ -48,6 +48,7 @@ fn every_key_is_taken_over_from_yaml_and_from_json_alike() {
         assert_eq!(one.ip.map(|ip| ip.to_string()).as_deref(), Some("2001:db8::1"));
         assert_eq!(one.state, State::Paused);
         assert!(one.token.as_ref().is_some_and(|t| t.matches(b"s3cret") && !t.matches(b"s3cres")));
+        assert!(one.traffic_token.as_ref().is_some_and(|t| t.matches(b"tr4ffic")));
         assert!(one.require_traffic_auth);
     }
 }
@@ -125,7 +126,7 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "routes:\n- name: a\n  adress: 10.0.0.1\n",
         "3:3: routes[0]: unknown key `adress`, expected name, namespace, id, uid, ip, state, owner, access-token, \
-         secure-access-token, require-traffic-auth",
+         secure-access-token, traffic-access-token, require-traffic-auth",
     ),
     ("routes: [{ name: a }]", "1:18: routes[0]: a running sandbox needs the key `ip`"),
     ("routes: [{ name: a, state: running }]", "1:28: routes[0]: a running sandbox needs the key `ip`"),
@@ -158,6 +159,10 @@ const MISTAKES: &[(&str, &str)] = &[
     (
         "routes: [{ name: a, access-token: '' }]",
         "1:35: routes[0].access-token: expected 1 to 4096 visible ASCII characters",
+    ),
+    (
+        "routes: [{ name: a, traffic-access-token: a b }]",
+        "1:43: routes[0].traffic-access-token: expected 1 to 4096 visible ASCII characters",
     ),
     (
         "routes: [{ name: a, access-token: x, secure-access-token: y }]",
