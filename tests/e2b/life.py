@@ -41,7 +41,7 @@ def main():
     # Their time passes meanwhile.
     short = timeouts.begin(TEMPLATE)
     box = Sandbox.create(TEMPLATE, metadata=METADATA, envs={"GREETING": "hello there"}, timeout=300)
-    for steps in (running, others, paused, killed):
+    for steps in (running, others, paused, killed, private):
         for name, step in steps(box):
             came[name] = outcome(step)
     for name, step in timeouts.passed(*short):
@@ -134,6 +134,18 @@ def killed(box):
     yield "killed_connect", lambda: Sandbox.connect(box.sandbox_id)
     yield "killed_listed", lambda: listed(metadata=METADATA)
     yield "killed_is_running", box.is_running
+
+
+def private(open_box):
+    """A sandbox without public traffic: it has a token of its own, and envd asks for none of it."""
+    box = Sandbox.create(TEMPLATE, network={"allow_public_traffic": False}, timeout=300)
+    token = box.traffic_access_token
+    yield "private_token", lambda: [len(token) >= 32, open_box.traffic_access_token]
+    yield "private_envd", lambda: [box.files.write("in.txt", "in"), box.commands.run("cat in.txt").stdout][1]
+    yield "private_connected", lambda: Sandbox.connect(box.sandbox_id).traffic_access_token == token
+    yield "private_paused", lambda: getattr(box, "pause", box.beta_pause)() in (True, None)
+    yield "private_resumed", lambda: Sandbox.connect(box.sandbox_id).traffic_access_token == token
+    yield "private_kill", box.kill
 
 
 async def many():

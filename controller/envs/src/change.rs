@@ -97,7 +97,7 @@ fn containers(images: &BTreeMap<String, String>) -> Value {
 /// The part of a patch that takes everything of a sandbox off, but for what its labels and annotations were
 /// added by name.
 fn without_sandbox(managed_labels: &[String], managed_annotations: &[String]) -> Value {
-    const OF_A_SANDBOX: [&str; 22] = [
+    const OF_A_SANDBOX: [&str; 23] = [
         names::SANDBOX_ID,
         names::ANNOTATION_CLAIMED_AT,
         names::ANNOTATION_STARTED_AT,
@@ -120,6 +120,7 @@ fn without_sandbox(managed_labels: &[String], managed_annotations: &[String]) ->
         names::ANNOTATION_POST_START_HOOKS,
         names::ANNOTATION_OWNER,
         names::ANNOTATION_ACCESS_TOKEN,
+        names::ANNOTATION_TRAFFIC_ACCESS_TOKEN,
     ];
     let nothing = |keys: &mut dyn Iterator<Item = &str>| -> BTreeMap<String, Value> {
         keys.filter(|key| !key.is_empty()).map(|key| (key.to_owned(), Value::Null)).collect()

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sandgate_cache::predicates::{has_ended, is_claimed, is_reserved_failed, phase, pod_ip, wants_pause};
 use sandgate_cache::{Cache, Key, Seen};
-use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::names::{
     ANNOTATION_CLAIM_TIMESTAMP, ANNOTATION_RESTORE_FROM, LABEL_ALLOW_INTERNET, LABEL_SANDBOX_POOL,
     LABEL_SANDBOX_TEMPLATE, PHASE_PENDING,
@@ -18,6 +17,7 @@ use sandgate_objects::openkruise::resources::{
 };
 use sandgate_objects::openkruise::{ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use sandgate_objects::quantity::{mebibytes, millis};
+use sandgate_objects::{Kind as _, TRAFFIC_ACCESS_TOKEN};
 use serde_json::Value;
 
 use crate::names::ANNOTATION_GIVEN;
@@ -47,6 +47,11 @@ pub(crate) fn annotation<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
 /// A label; empty if it is missing.
 pub(crate) fn label<'a>(sandbox: &'a SandboxFacts, name: &str) -> &'a str {
     sandbox.label(name)
+}
+
+/// The traffic token, as a gateway reads it; empty if there is none.
+pub(crate) fn traffic_token(sandbox: &SandboxFacts) -> &str {
+    annotation(sandbox, TRAFFIC_ACCESS_TOKEN).trim()
 }
 
 /// The state that the owner of a sandbox sees; none if the owner does not see the sandbox.
@@ -127,6 +132,7 @@ pub(crate) fn describe(cache: &Cache, sandbox: &Seen<SandboxFacts>, now: Timesta
         disk_mb: size.disk_mb,
         metadata: metadata(cache, sandbox),
         access_token: token.into_iter().find(|token| !token.is_empty()).map(AccessToken::new),
+        traffic_token: Some(traffic_token(sandbox)).filter(|token| !token.is_empty()).map(AccessToken::new),
         allow_internet_access: label(sandbox, LABEL_ALLOW_INTERNET) != "false",
         network: network.filter(|network| *network != Network::default()),
         ip: tells_ip.then(|| pod_ip(sandbox).to_owned()),

@@ -20,13 +20,15 @@ use sandgate_objects::Kind as _;
 use sandgate_objects::openkruise::resources::SandboxFacts;
 use sandgate_objects::openkruise::{ENABLE_JWT_AUTH, ENVD_ACCESS_TOKEN, RUNTIME_ACCESS_TOKEN};
 use sandgate_objects::sandbox_env;
-use sandgate_objects::sandbox_env::names::{ANNOTATION_ACCESS_TOKEN, ANNOTATION_OWNER};
+use sandgate_objects::sandbox_env::names::{
+    ANNOTATION_ACCESS_TOKEN, ANNOTATION_OWNER, ANNOTATION_TRAFFIC_ACCESS_TOKEN,
+};
 use sandgate_objects::sandbox_env::resources::{EnvPod, SandboxPhase};
 use sandgate_peering::{Delivery, Pusher, RouteMessage};
 use sandgate_routes::{State, Version};
 use tokio::time::Instant;
 
-use crate::describe::annotation;
+use crate::describe::{annotation, traffic_token};
 
 /// The way to the gateways. [`Pusher`] is one; tests have others.
 pub trait Push: Send + Sync + 'static {
@@ -165,6 +167,7 @@ fn message_of_pod(pod: &Seen<EnvPod>, id: &str, version: &Version, state: State)
         state: state.as_str().to_owned(),
         resource_version: version.to_string(),
         access_token: pod.annotation(ANNOTATION_ACCESS_TOKEN).to_owned(),
+        traffic_access_token: pod.annotation(ANNOTATION_TRAFFIC_ACCESS_TOKEN).trim().to_owned(),
         require_traffic_auth: false,
     }
 }
@@ -183,6 +186,7 @@ fn message(sandbox: &Seen<SandboxFacts>, version: &Version, state: State) -> Opt
         state: state.as_str().to_owned(),
         resource_version: version.to_string(),
         access_token: token.into_iter().find(|token| !token.is_empty()).unwrap_or_default().to_owned(),
+        traffic_access_token: traffic_token(sandbox).to_owned(),
         require_traffic_auth: annotation(sandbox, ENABLE_JWT_AUTH) == "true",
     })
 }

@@ -341,6 +341,8 @@ impl Manager {
             metadata: source.metadata,
             allow_internet_access: Some(source.allow_internet_access),
             network: source.network,
+            // Each with a token of its own.
+            private_traffic: source.traffic_token.is_some(),
             ..NewSandbox::default()
         };
         let forks = (0..count).map(|_| self.create(caller, new.clone()));

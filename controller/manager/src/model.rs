@@ -43,6 +43,8 @@ pub struct NewSandbox {
     pub allow_internet_access: Option<bool>,
     /// Where it may connect to.
     pub network: Option<Network>,
+    /// Nobody reaches it without a token of its own, except on the port of its runtime.
+    pub private_traffic: bool,
     /// The same words give the same sandbox.
     pub idempotency_key: Option<String>,
     /// What OpenKruise reads from the metadata (`e2b.agents.kruise.io/…`).
@@ -127,6 +129,8 @@ pub struct Described {
     pub metadata: BTreeMap<String, String>,
     /// The token of its runtime.
     pub access_token: Option<AccessToken>,
+    /// The token without which nobody reaches it, except on the port of its runtime.
+    pub traffic_token: Option<AccessToken>,
     /// Whether it may reach the internet.
     pub allow_internet_access: bool,
     /// Where it may connect to.
@@ -135,7 +139,7 @@ pub struct Described {
     pub ip: Option<String>,
 }
 
-/// The token of a sandbox's runtime. Only [`reveal`](Self::reveal) shows it; no log does.
+/// A token of a sandbox. Only [`reveal`](Self::reveal) shows it; no log does.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken(Arc<str>);
 

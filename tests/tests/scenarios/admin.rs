@@ -93,7 +93,7 @@ async fn one_route_has_all_its_fields_and_no_token() {
     let expected = json!({
         "id": "team--asleep", "namespace": "team", "name": "asleep", "provider": "file", "uid": "file:team/asleep",
         "owner": "alice", "state": "paused", "ip": "127.0.0.1", "version": "1", "identity": null,
-        "auth": true, "secureAccess": false, "requireTrafficAuth": false, "ambiguous": false,
+        "auth": true, "secureAccess": false, "trafficToken": false, "requireTrafficAuth": false, "ambiguous": false,
     });
     assert_eq!(found, expected);
     let found = gateway.admin("/sandgate/routes?id=custom.id").await.json();

@@ -32,6 +32,8 @@ pub struct Claim {
     pub annotations: BTreeMap<String, String>,
     /// What its clients must present.
     pub access_token: Option<String>,
+    /// What its clients must present on every port but that of its runtime.
+    pub traffic_access_token: Option<String>,
     /// When.
     pub at: Timestamp,
 }
@@ -112,6 +114,8 @@ pub fn claim(pod: &EnvPod, spec: &SandboxPoolSpec, claim: &Claim) -> Result<Valu
     if let Some(token) = &claim.access_token {
         say(names::ANNOTATION_ACCESS_TOKEN, json!(token));
     }
+    // Null where there is none: a pod that an older program gave back may still have the last one's.
+    say(names::ANNOTATION_TRAFFIC_ACCESS_TOKEN, json!(claim.traffic_access_token));
     let targets = BTreeMap::from([(images.first.clone(), wanted.to_owned())]);
     say(names::ANNOTATION_RUNNING_IMAGES, json!(json!(targets).to_string()));
     if runs_already {

@@ -93,6 +93,7 @@ pub fn release(pod: &EnvPod, spec: &SandboxPoolSpec, stop: &Stop, now: Timestamp
         (names::ANNOTATION_TERMINATED_AT, json!(at)),
         (names::ANNOTATION_INPLACE_STATE, json!(state.text())),
         (names::ANNOTATION_ACCESS_TOKEN, Value::Null),
+        (names::ANNOTATION_TRAFFIC_ACCESS_TOKEN, Value::Null),
     ]);
     if let Some(failure) = &stop.failure {
         annotations.insert(names::ANNOTATION_FAILURE_REASON, json!(failure));

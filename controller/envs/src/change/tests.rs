@@ -79,6 +79,7 @@ fn wish() -> Claim {
         labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
         annotations: BTreeMap::from([("note".to_owned(), "b".to_owned())]),
         access_token: Some("token".to_owned()),
+        traffic_access_token: Some("traffic".to_owned()),
         idle_timeout: Some(Duration::from_secs(60)),
         at: at(100),
         ..Claim::default()
@@ -110,6 +111,8 @@ fn a_pod_is_claimed_runs_is_released_and_is_as_it_was() {
     assert_eq!(starting.annotation(names::ANNOTATION_IDLE_TIMEOUT), "60");
     assert_eq!(progress(&starting, at(101)), Progress::Underway(Some(at(100))));
 
+    assert_eq!(starting.annotation(names::ANNOTATION_TRAFFIC_ACCESS_TOKEN), "traffic");
+
     let running_pod = sandbox();
     let is = read(&running_pod);
     assert_eq!(is.sandbox_phase(), SandboxPhase::Running);
@@ -124,6 +127,7 @@ fn a_pod_is_claimed_runs_is_released_and_is_as_it_was() {
     let stopping = read(&pod);
     assert_eq!((stopping.sandbox_phase(), stopping.sandbox_id()), (SandboxPhase::Stopping, "s-1"));
     assert_eq!(stopping.annotation(names::ANNOTATION_ACCESS_TOKEN), "", "a token ends with its sandbox");
+    assert_eq!(stopping.annotation(names::ANNOTATION_TRAFFIC_ACCESS_TOKEN), "");
     assert_eq!(release(&stopping, &usual(), &stop, at(201)), Released::Nothing);
 
     pod["status"]["containerStatuses"] = json!([running("idle:1", "c-3", 2)]);

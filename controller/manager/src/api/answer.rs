@@ -12,7 +12,7 @@ use super::model::{
     ListedSandbox, NetworkShown, OnTimeout, Sandbox, SandboxDetail, SandboxLifecycle, SandboxState,
     SnapshotInfo,
 };
-use crate::{Described, FOREVER, Page, ShownState, Snapshot};
+use crate::{Described, FOREVER, Network, Page, ShownState, Snapshot};
 
 /// The `clientID` of every sandbox. Older SDKs want one that is not empty.
 const CLIENT: &str = "sandgate";
@@ -32,7 +32,7 @@ pub(super) fn sandbox(described: Described, place: &Place, settings: &ApiSetting
         client_id: CLIENT.to_owned(),
         envd_version: settings.envd_version.clone(),
         envd_access_token: described.access_token.map(|token| token.reveal().to_owned()),
-        traffic_access_token: None,
+        traffic_access_token: described.traffic_token.map(|token| token.reveal().to_owned()),
         domain: place.domain.clone(),
     }
 }
@@ -69,12 +69,18 @@ pub(super) fn listed(described: Described, place: &Place, settings: &ApiSettings
 /// Everything that is known of a sandbox.
 pub(super) fn detail(mut described: Described, place: &Place, settings: &ApiSettings) -> SandboxDetail {
     let network = described.network.take();
+    let allow_public_traffic = described.traffic_token.take().map(|_| false);
+    let has_rules = network.is_some() || allow_public_traffic.is_some();
+    let network = has_rules.then(|| network.unwrap_or_default());
     SandboxDetail {
         envd_access_token: described.access_token.take().map(|token| token.reveal().to_owned()),
         allow_internet_access: described.allow_internet_access,
         domain: place.domain.clone(),
-        network: network
-            .map(|network| NetworkShown { allow_out: network.allow_out, deny_out: network.deny_out }),
+        network: network.map(|Network { allow_out, deny_out }| NetworkShown {
+            allow_out,
+            deny_out,
+            allow_public_traffic,
+        }),
         lifecycle: SandboxLifecycle {
             auto_resume: described.auto_resume,
             on_timeout: if described.auto_pause { OnTimeout::Pause } else { OnTimeout::Kill },

@@ -50,7 +50,8 @@ pub(super) struct Sandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) envd_access_token: Option<String>,
-    /// Always null: traffic needs no token of its own.
+    /// The token for every port but that of envd, in `e2b-traffic-access-token`: a secret. Null if the
+    /// sandbox allows public traffic.
     pub(super) traffic_access_token: Option<String>,
     /// The domain that sandboxes are served under; null is the one that the SDK was told.
     pub(super) domain: Option<String>,
@@ -107,7 +108,7 @@ pub(super) struct SandboxDetail {
     pub(super) allow_internet_access: bool,
     /// The domain that sandboxes are served under; null is the one that the SDK was told.
     pub(super) domain: Option<String>,
-    /// Where it may connect to, if there are rules.
+    /// Where it may connect to and who may connect to it, if there are rules.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) network: Option<NetworkShown>,
@@ -115,7 +116,7 @@ pub(super) struct SandboxDetail {
     pub(super) lifecycle: SandboxLifecycle,
 }
 
-/// Where a sandbox may connect to.
+/// Where a sandbox may connect to, and who may connect to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NetworkShown {
@@ -123,6 +124,10 @@ pub(super) struct NetworkShown {
     pub(super) allow_out: Vec<String>,
     /// Addresses and networks that it may not reach.
     pub(super) deny_out: Vec<String>,
+    /// `false` if requests need its `trafficAccessToken`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(super) allow_public_traffic: Option<bool>,
 }
 
 /// What happens at a sandbox's timeout, and when it is asked for while paused.

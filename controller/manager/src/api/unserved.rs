@@ -50,7 +50,7 @@ async fn traffic_token(
     SandboxId(id): SandboxId,
 ) -> Result<(), Failure> {
     state.lifecycle.get(&caller, &id).await?;
-    Err(Failure::unsupported("this server issues no traffic access tokens: use envdAccessToken"))
+    Err(Failure::unsupported("this server renews no traffic access tokens: one lasts as long as its sandbox"))
 }
 
 async fn browser(

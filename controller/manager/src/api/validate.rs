@@ -50,6 +50,8 @@ pub(super) fn new_sandbox(
     sized("metadata", &metadata, METADATA)?;
     let told = extensions::take(metadata)?;
     let timeout = timeout(body.timeout, settings)?;
+    let network = body.network.map(|body| network("network", body)).transpose()?;
+    let private_traffic = network.as_ref().is_some_and(|(_, private)| *private);
     Ok(NewSandbox {
         template: body.template_id,
         timeout: (!told.never_timeout).then_some(timeout),
@@ -59,7 +61,8 @@ pub(super) fn new_sandbox(
         labels: told.labels,
         env_vars,
         allow_internet_access: body.allow_internet_access,
-        network: body.network.map(|body| network("network", body)).transpose()?,
+        network: network.map(|(network, _)| network),
+        private_traffic,
         idempotency_key: idempotency_key(headers)?,
         extensions: told.extensions,
     })

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sandgate_cache::{Key, Seen};
+use sandgate_objects::TRAFFIC_ACCESS_TOKEN;
 use sandgate_objects::openkruise::API_VERSION;
 use sandgate_objects::openkruise::names::{
     ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_LOCK, ANNOTATION_RESTORE_FROM,
@@ -177,6 +178,10 @@ pub(super) fn sandbox(source: &Source, key: &Key, order: &Order, ends: Timestamp
     // While nobody has it, nobody gets in.
     if let Some(token) = &order.token {
         annotations.insert(ANNOTATION_RUNTIME_ACCESS_TOKEN.to_owned(), token.as_str().into());
+    }
+    annotations.remove(TRAFFIC_ACCESS_TOKEN);
+    if let Some(token) = &order.traffic_token {
+        annotations.insert(TRAFFIC_ACCESS_TOKEN.to_owned(), token.as_str().into());
     }
     // The pod gets its labels when it is made: the claim then changes nothing of it.
     let pod = pod_labels(order, &key.name);

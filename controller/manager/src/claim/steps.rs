@@ -164,7 +164,8 @@ impl<P: Prepare> Shared<P> {
             });
         }
         let lock = self.secrets.token()?;
-        Ok((source, Order { caller: caller.clone(), wanted, lock, token, marker: None }))
+        let traffic_token = wanted.private_traffic.then(|| self.secrets.token()).transpose()?;
+        Ok((source, Order { caller: caller.clone(), wanted, lock, token, traffic_token, marker: None }))
     }
 
     /// The namespace that the caller can see; none is all.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use sandgate_cache::Seen;
+use sandgate_objects::TRAFFIC_ACCESS_TOKEN;
 use sandgate_objects::openkruise::SANDBOX_ID;
 use sandgate_objects::openkruise::names::{
     ANNOTATION_CLAIM_TIMESTAMP, ANNOTATION_INIT_RUNTIME_REQUEST, ANNOTATION_LOCK, ANNOTATION_OWNER,
@@ -32,6 +33,8 @@ pub(super) struct Order {
     pub(super) lock: String,
     /// The token that the sandbox's runtime gets; none if it is not initialised.
     pub(super) token: Option<String>,
+    /// The token without which nobody reaches the sandbox; none if it is open.
+    pub(super) traffic_token: Option<String>,
     /// The marker of the request; none if it came without an `Idempotency-Key`.
     pub(super) marker: Option<Mark>,
 }
@@ -130,6 +133,8 @@ fn annotations(order: &Order, now: Timestamp) -> Map<String, Value> {
         annotations.insert(ANNOTATION_INIT_RUNTIME_REQUEST.to_owned(), request.to_string().into());
         annotations.insert(ANNOTATION_RUNTIME_ACCESS_TOKEN.to_owned(), token.as_str().into());
     }
+    // Null where there is none: no sandbox has the token of another, wherever it came from.
+    annotations.insert(TRAFFIC_ACCESS_TOKEN.to_owned(), order.traffic_token.as_deref().into());
     // An automatic pause keeps the sandbox though its end is near, and this says for how long.
     let kept = wanted.extensions.reserve_paused.or(wanted.auto_pause.then_some(FOREVER));
     if let Some(kept) = kept {

@@ -45,6 +45,8 @@ pub(super) struct Order {
     pub(super) id: String,
     /// The token of its runtime.
     token: String,
+    /// The token without which nobody reaches it; none if it is open.
+    traffic_token: Option<String>,
     began: Instant,
 }
 
@@ -106,6 +108,7 @@ impl Environments {
             env_vars: new.env_vars.clone(),
             id: uuid(&self.core.secrets.token()?),
             token: self.core.secrets.token()?,
+            traffic_token: new.private_traffic.then(|| self.core.secrets.token()).transpose()?,
             began: Instant::now(),
         };
         let order = Arc::new(order);
@@ -289,6 +292,7 @@ impl Environments {
             labels: labels.clone(),
             annotations: BTreeMap::new(),
             access_token: is_initialised.then(|| token.clone()),
+            traffic_access_token: order.traffic_token.clone(),
             at: self.core.now(),
         })
     }

@@ -61,6 +61,11 @@ pub(super) fn token(pod: &EnvPod) -> &str {
     pod.annotation(names::ANNOTATION_ACCESS_TOKEN)
 }
 
+/// The token without which nobody reaches it, as a gateway reads it; empty if it is open.
+fn traffic_token(pod: &EnvPod) -> &str {
+    pod.annotation(names::ANNOTATION_TRAFFIC_ACCESS_TOKEN).trim()
+}
+
 /// Whether a pod is a sandbox that holds resources, or gives them back. An idle one is nobody's.
 pub(crate) fn is_live(pod: &EnvPod) -> bool {
     is_shown(pod) || (pod.sandbox_phase() == SandboxPhase::Failed && !pod.sandbox_id().is_empty())
@@ -106,6 +111,7 @@ pub(super) fn describe(cache: &Cache, pod: &Seen<EnvPod>) -> Described {
         disk_mb: size.disk_mb,
         metadata: metadata(pod),
         access_token: Some(token(pod)).filter(|token| !token.is_empty()).map(AccessToken::new),
+        traffic_token: Some(traffic_token(pod)).filter(|token| !token.is_empty()).map(AccessToken::new),
         allow_internet_access: true,
         network: None,
         ip: None,

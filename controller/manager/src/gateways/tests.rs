@@ -35,6 +35,7 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
     let gateways = Gateways::new(Some(Arc::clone(&told) as Arc<dyn Push>), Duration::from_millis(500));
     let mut sandbox = claimed("one", "ada", "id1");
     sandbox["metadata"]["annotations"]["agents.kruise.io/runtime-access-token"] = "t".into();
+    sandbox["metadata"]["annotations"]["sandgate.dev/traffic-access-token"] = " u\n".into();
     let seen = test.show::<SandboxFacts>(&sandbox);
     gateways.announce(&seen, test.now()).await;
     gateways.withdraw(&seen).await;
@@ -57,6 +58,7 @@ async fn a_sandbox_is_told_as_it_is_and_its_end_is_newer() {
         state: "running".to_owned(),
         resource_version: seen.version.to_string(),
         access_token: "t".to_owned(),
+        traffic_access_token: "u".to_owned(),
         require_traffic_auth: false,
     };
     assert_eq!(messages[0], first);
@@ -75,16 +77,19 @@ async fn a_pod_of_an_environment_is_told_as_the_watch_of_a_gateway_reads_it() {
     object["metadata"]["uid"] = "uid-pod".into();
     object["metadata"]["resourceVersion"] = "41".into();
     object["metadata"]["annotations"]["sandgate.dev/access-token"] = "t".into();
+    object["metadata"]["annotations"]["sandgate.dev/traffic-access-token"] = " u\n".into();
     let pod = test.show::<EnvPod>(&object);
     gateways.announce_pod(&pod, "id1").await;
     let message = told.messages.lock()[0].clone();
     let provider = built_in(&message.provider).unwrap();
     let projection = provider.project(object.to_string().as_bytes(), SystemTime::now()).unwrap();
-    let Observation { key, id, uid, owner, state, version, ip, token, .. } = projection.observation;
+    let Observation { key, id, uid, owner, state, version, ip, token, traffic_token, .. } =
+        projection.observation;
     assert_eq!(message.identity(provider.name()), Ok((key, version)));
     assert_eq!((message.id, message.uid, message.owner), (id, uid, owner));
     assert_eq!((message.state.as_str(), message.ip), (state.as_str(), ip.unwrap().to_string()));
     assert!(token.unwrap().matches(message.access_token.as_bytes()));
+    assert!(traffic_token.unwrap().matches(message.traffic_access_token.as_bytes()));
     // Its end is newer; where the pod itself says it, it is of that version.
     gateways.withdraw_pod(&pod, "id1").await;
     object["metadata"]["resourceVersion"] = "45".into();

@@ -216,6 +216,7 @@ fn last_words(stop: &Stop, now: Timestamp) -> Value {
         (names::ANNOTATION_TERMINATED_AT): written(now),
         (names::ANNOTATION_INPLACE_STATE): null,
         (names::ANNOTATION_ACCESS_TOKEN): null,
+        (names::ANNOTATION_TRAFFIC_ACCESS_TOKEN): null,
     });
     if let Some(failure) = &stop.failure {
         annotations[names::ANNOTATION_FAILURE_REASON] = json!(failure);

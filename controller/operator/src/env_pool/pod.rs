@@ -9,7 +9,7 @@ use crate::Key;
 use crate::view::{Seen, env_of};
 
 /// What says that a pod is somebody's. Who copies the manifest of a sandbox into a template does not mean it.
-const OF_A_SANDBOX: [&str; 12] = [
+const OF_A_SANDBOX: [&str; 13] = [
     names::SANDBOX_ID,
     names::ANNOTATION_CLAIMED_AT,
     names::ANNOTATION_STARTED_AT,
@@ -22,6 +22,7 @@ const OF_A_SANDBOX: [&str; 12] = [
     names::ANNOTATION_ARMED,
     names::ANNOTATION_OWNER,
     names::ANNOTATION_ACCESS_TOKEN,
+    names::ANNOTATION_TRAFFIC_ACCESS_TOKEN,
 ];
 
 fn template(spec: &SandboxPoolSpec) -> Value {

@@ -114,7 +114,8 @@ pub(in crate::api) struct NetworkBody {
     /// Addresses and networks that it may not reach, at most 100. What is allowed comes first.
     #[schema(max_items = 100)]
     pub(in crate::api) deny_out: Option<Vec<String>>,
-    /// `false` is refused: traffic has no token of its own.
+    /// `false`: requests for any port but that of envd need the `trafficAccessToken` of the answer, in
+    /// `e2b-traffic-access-token`. Only a create takes it.
     pub(in crate::api) allow_public_traffic: Option<bool>,
     /// Refused unless empty.
     pub(in crate::api) dns_servers: Option<Vec<String>>,

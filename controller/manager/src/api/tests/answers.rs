@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use serde_json::json;
 
-use super::fake::{KEY, TOKEN};
+use super::fake::{KEY, TOKEN, TRAFFIC_TOKEN};
 use super::{Api, least};
 use crate::api::ApiSettings;
 use crate::{FOREVER, Reserve};
@@ -69,6 +69,39 @@ async fn every_field_of_a_create_arrives() {
     assert_eq!(new.extensions.reserve_paused, Some(FOREVER));
     assert_eq!(new.extensions.cpu_limit.as_deref(), Some("500m"));
     assert!(new.extensions.only_from_stock);
+}
+
+#[tokio::test]
+async fn a_create_without_public_traffic_asks_for_a_token_and_no_other_does() {
+    let api = Api::new();
+    for (network, is_private) in [
+        (json!(null), false),
+        (json!({}), false),
+        (json!({"allowPublicTraffic": null}), false),
+        (json!({"allowPublicTraffic": true}), false),
+        (json!({"allowPublicTraffic": false}), true),
+        (json!({"allowPublicTraffic": false, "allowOut": ["1.1.1.1"]}), true),
+    ] {
+        let made = api.post("/v2/sandboxes", json!({"templateID": "base", "network": network})).await;
+        assert_eq!(
+            (made.status.as_u16(), api.fake.created().private_traffic),
+            (201, is_private),
+            "{network}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn whoever_gets_a_sandbox_gets_its_traffic_token_and_a_description_has_none() {
+    let api = Api::new();
+    let mut private = sandbox("private1");
+    private["trafficAccessToken"] = TRAFFIC_TOKEN.into();
+    api.post("/v2/sandboxes/private1/connect", json!({})).await.is(200, &private);
+    api.post("/sandboxes/private1/resume", json!({})).await.is(201, &private);
+    let shown = api.get("/sandboxes/private1").await;
+    let network = json!({"allowOut": [], "denyOut": [], "allowPublicTraffic": false});
+    assert_eq!(shown.body["network"], network);
+    assert!(!shown.body.to_string().contains(TRAFFIC_TOKEN));
 }
 
 #[tokio::test]

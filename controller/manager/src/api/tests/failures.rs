@@ -71,11 +71,6 @@ async fn a_wrong_field_is_named_and_nothing_is_asked() {
         (create, json!({"templateID": "b", "network": {"rules": {"a": []}}}), vec!["network.rules"]),
         (
             create,
-            json!({"templateID": "b", "network": {"allowPublicTraffic": false}}),
-            vec!["allowPublicTraffic"],
-        ),
-        (
-            create,
             json!({"templateID": "b", "volumeMounts": [{"name": "a", "path": "/b"}]}),
             vec!["volumeMounts"],
         ),
@@ -91,6 +86,18 @@ async fn a_wrong_field_is_named_and_nothing_is_asked() {
         api.post(path, body).await.fails(400, &words);
         assert!(api.fake.asked().is_empty(), "{path} {words:?}");
     }
+}
+
+#[tokio::test]
+async fn only_a_create_says_whether_traffic_is_public() {
+    let api = Api::new();
+    for is_public in [true, false] {
+        let body = json!({"allowPublicTraffic": is_public});
+        api.ask("PUT", "/sandboxes/s/network", Some(body))
+            .await
+            .fails(400, &["allowPublicTraffic", "create"]);
+    }
+    assert!(api.fake.asked().is_empty());
 }
 
 #[tokio::test]

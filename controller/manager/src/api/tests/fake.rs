@@ -19,6 +19,7 @@ use crate::{
 /// A key that is known.
 pub(in crate::api) const KEY: &str = "e2b_00112233445566778899aabbccddeeff00112233";
 /// The token of every sandbox.
+pub(in crate::api) const TRAFFIC_TOKEN: &str = "00000000000000000000000000traff1c";
 pub(in crate::api) const TOKEN: &str = "00000000000000000000000000t0ken0";
 
 #[derive(Default)]
@@ -93,6 +94,7 @@ pub(in crate::api) fn described(id: &str) -> Described {
         disk_mb: 1024,
         metadata: BTreeMap::from([("user".to_owned(), "ann".to_owned())]),
         access_token: Some(AccessToken::new(TOKEN)),
+        traffic_token: id.starts_with("private").then(|| AccessToken::new(TRAFFIC_TOKEN)),
         allow_internet_access: true,
         network: None,
         ip: None,

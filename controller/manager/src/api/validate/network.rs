@@ -11,17 +11,21 @@ use crate::api::model::NetworkBody;
 /// So many entries a list may have.
 const MOST: usize = 100;
 
-/// The `network` of a create.
-pub(in crate::api) fn network(field: &str, body: NetworkBody) -> Result<Network, Failure> {
+/// The `network` of a create, and whether requests for the sandbox need a token of its own.
+pub(in crate::api) fn network(field: &str, body: NetworkBody) -> Result<(Network, bool), Failure> {
     if body.allow_internet_access.is_some() {
         let field = at(field, "allow_internet_access");
         return Err(Failure::field(&field, "expected beside network, not in it"));
     }
-    checked(field, body)
+    let private_traffic = body.allow_public_traffic == Some(false);
+    checked(field, body).map(|network| (network, private_traffic))
 }
 
 /// An update, whose body has both.
 pub(in crate::api) fn network_update(body: NetworkBody) -> Result<(Network, Option<bool>), Failure> {
+    if body.allow_public_traffic.is_some() {
+        return Err(Failure::field("allowPublicTraffic", "expected none: only a create can say so"));
+    }
     let allow = body.allow_internet_access;
     checked("", body).map(|network| (network, allow))
 }
@@ -36,10 +40,6 @@ fn checked(field: &str, body: NetworkBody) -> Result<Network, Failure> {
     none("maskRequestHost", body.mask_request_host.is_some_and(|host| !host.is_empty()))?;
     none("httpsPorts", body.https_ports.is_some_and(|all| !all.is_empty()))?;
     none("rules", body.rules.is_some_and(|all| !all.is_empty()))?;
-    if body.allow_public_traffic == Some(false) {
-        let expected = "expected true: this server issues no traffic access tokens";
-        return Err(Failure::field(&at(field, "allowPublicTraffic"), expected));
-    }
     Ok(Network {
         allow_out: list(&at(field, "allowOut"), body.allow_out.unwrap_or_default(), |entry| {
             is_net(entry) || is_host(entry)

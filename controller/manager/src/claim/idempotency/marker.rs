@@ -153,6 +153,7 @@ pub(crate) fn request_hash(wanted: &NewSandbox) -> String {
         env_vars,
         allow_internet_access,
         network,
+        private_traffic,
         idempotency_key: _,
         extensions,
     } = wanted;
@@ -167,6 +168,7 @@ pub(crate) fn request_hash(wanted: &NewSandbox) -> String {
         ("envVars", json!(env_vars)),
         ("allowInternetAccess", json!(allow_internet_access)),
         ("network", json!(network)),
+        ("privateTraffic", json!(private_traffic)),
         ("extensions", wishes(extensions)),
     ];
     let is_given = |value: &Value| match value {

@@ -11,6 +11,7 @@ fn order() -> Order {
         wanted: NewSandbox::default(),
         lock: "lock1".to_owned(),
         token: Some("token1".to_owned()),
+        traffic_token: Some("traffic1".to_owned()),
         marker: Some(Mark { name: "hash".to_owned(), uid: "m-1".into() }),
     }
 }
@@ -63,6 +64,7 @@ fn a_new_sandbox_is_nobodys_and_ends_soon() {
                     "agents.kruise.io/lock": "lock1",
                     "agents.kruise.io/runtime-access-token": "token1",
                     "agents.kruise.io/sandbox-priority": "100",
+                    "sandgate.dev/traffic-access-token": "traffic1",
                 },
             },
             "spec": {
@@ -86,6 +88,17 @@ fn a_new_sandbox_is_nobodys_and_ends_soon() {
             },
         })
     );
+}
+
+#[test]
+fn a_template_gives_no_sandbox_a_traffic_token() {
+    let Source::Set { set, mut contents } = source("base") else { panic!("a set") };
+    let template =
+        json!({ "metadata": { "annotations": { "sandgate.dev/traffic-access-token": "everybodys" } } });
+    contents.template = Some(PodTemplate::new(&template));
+    let order = Order { traffic_token: None, ..order() };
+    let made = sandbox(&Source::Set { set, contents }, &Key::new("ns", "a"), &order, Timestamp::MIN).unwrap();
+    assert_eq!(made["metadata"]["annotations"].get("sandgate.dev/traffic-access-token"), None);
 }
 
 #[test]

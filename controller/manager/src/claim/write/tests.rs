@@ -25,7 +25,8 @@ fn stock() -> Seen<SandboxFacts> {
 
 fn order(wanted: NewSandbox) -> Order {
     let caller = Caller { owner: "me".into(), team: "t".into(), namespace: None, quota: Arc::new([]) };
-    Order { caller, wanted, lock: "lock1".to_owned(), token: Some("token1".to_owned()), marker: None }
+    let token = Some("token1".to_owned());
+    Order { caller, wanted, lock: "lock1".to_owned(), token, traffic_token: None, marker: None }
 }
 
 fn now() -> Timestamp {
@@ -56,6 +57,7 @@ fn a_plain_claim_is_this_patch() {
                     "agents.kruise.io/updated-metadata-in-claim": "{}",
                     "agents.kruise.io/init-runtime-request": r#"{"accessToken":"token1","envVars":{}}"#,
                     "agents.kruise.io/runtime-access-token": "token1",
+                    "sandgate.dev/traffic-access-token": null,
                 },
                 "ownerReferences": null,
             },
@@ -85,6 +87,7 @@ fn everything_that_was_asked_for_is_in_the_patch() {
     });
     order.wanted.extensions.reserve_paused = Some(Duration::from_secs(3600));
     order.wanted.extensions.return_ip = true;
+    order.traffic_token = Some("traffic1".to_owned());
     order.marker = Some(Mark { name: "hash".to_owned(), uid: "m-1".into() });
     let patch = patch(&stock(), &order, "id1", now()).unwrap();
     let labels = &patch["metadata"]["labels"];
@@ -96,6 +99,7 @@ fn everything_that_was_asked_for_is_in_the_patch() {
     );
     let annotations = &patch["metadata"]["annotations"];
     assert_eq!(annotations["who"], "x");
+    assert_eq!(annotations["sandgate.dev/traffic-access-token"], "traffic1");
     let given = &annotations["agents.kruise.io/updated-metadata-in-claim"];
     assert_eq!(given, r#"{"annotations":["who"],"labels":["tier"]}"#);
     assert_eq!(annotations["agents.kruise.io/reserve-paused-sandbox-duration"], "3600s");

@@ -84,6 +84,31 @@ fn a_sandbox_runs_with_its_image_and_its_runtime_when_the_answer_comes() {
 }
 
 #[test]
+fn a_traffic_token_ends_with_its_sandbox_and_the_next_one_of_the_pod_has_none() {
+    run(async {
+        let mut world = shop(1, &[("a", 1, 0)]);
+        let annotation =
+            |world: &World| pod(world, "a-0").annotation(names::ANNOTATION_TRAFFIC_ACCESS_TOKEN).to_owned();
+        let private = || NewSandbox { private_traffic: true, ..of_shop() };
+        let first = create(&mut world, 0, private()).await.unwrap();
+        let token = first.traffic_token.unwrap();
+        assert_eq!(annotation(&world), token.reveal());
+        assert_eq!(world.told.messages.lock()[0].traffic_access_token, token.reveal());
+        world.controls = false;
+        on!(world, 0, |manager| manager.kill(&somebody(), &first.id)).unwrap();
+        assert_eq!((phases(&world), annotation(&world)), (vec!["stopping".to_owned()], String::new()));
+        world.controls = true;
+        world.rounds(10).await;
+        let open = create(&mut world, 0, of_shop()).await.unwrap();
+        assert_eq!((open.traffic_token, annotation(&world)), (None, String::new()));
+        on!(world, 0, |manager| manager.kill(&somebody(), &open.id)).unwrap();
+        world.rounds(10).await;
+        let other = create(&mut world, 0, private()).await.unwrap();
+        assert_ne!(other.traffic_token, Some(token), "drawn anew");
+    });
+}
+
+#[test]
 fn another_image_is_taken_from_the_template_or_the_metadata() {
     run(async {
         let mut world = shop(1, &[("a", 2, 0)]);

@@ -65,6 +65,34 @@ fn a_life_from_create_to_kill_is_told_to_the_gateways_and_the_runtime() {
 }
 
 #[test]
+fn a_traffic_token_is_one_sandboxs_for_its_whole_life_and_is_told_to_the_gateways() {
+    run(async {
+        let mut world = World::with(1, 2);
+        let open = world.created(&somebody()).await;
+        assert_eq!(open.traffic_token, None);
+        let new = crate::NewSandbox { private_traffic: true, ..wanted() };
+        world.told.messages.lock().clear();
+        let sandbox = on!(world, 0, |manager| manager.create(&somebody(), new)).unwrap();
+        let token = sandbox.traffic_token.clone().unwrap();
+        assert!(token.reveal().len() >= 32 && Some(&token) != sandbox.access_token.as_ref());
+        let annotation = |world: &World, sandbox: &Described| {
+            world.sandbox(sandbox)["metadata"]["annotations"]["sandgate.dev/traffic-access-token"].clone()
+        };
+        assert_eq!(annotation(&world, &sandbox), token.reveal());
+        assert!(annotation(&world, &open).is_null());
+        let id = sandbox.id.clone();
+        on!(world, 0, |manager| manager.pause(&somebody(), &id, None)).unwrap();
+        let id = sandbox.id.clone();
+        let (resumed, _) = on!(world, 0, |manager| manager.connect(&somebody(), &id, Some(MINUTE))).unwrap();
+        assert_eq!(resumed.traffic_token.as_ref(), Some(&token));
+        let told = world.told.messages.lock().clone();
+        assert!(told.len() > 2 && told.iter().all(|told| told.traffic_access_token == token.reveal()));
+        let asked = world.envd.asked.lock().clone();
+        assert!(asked.iter().all(|(_, body)| !body.contains(token.reveal())), "nothing in it needs to know");
+    });
+}
+
+#[test]
 fn two_managers_that_pause_at_once_write_once_and_both_succeed() {
     run(async {
         let mut world = World::with(2, 1);

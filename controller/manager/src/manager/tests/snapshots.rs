@@ -5,8 +5,8 @@ use sandgate_sim::network::{Operation, UnderWay};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::world::{Fate, World, caller, kind, run, somebody};
-use crate::{Error, ErrorKind, NewSnapshot, Snapshot};
+use super::world::{Fate, World, caller, kind, run, somebody, wanted};
+use crate::{Error, ErrorKind, NewSandbox, NewSnapshot, Snapshot};
 
 fn named(name: &str) -> NewSnapshot {
     NewSnapshot { name: Some(name.to_owned()), ..NewSnapshot::default() }
@@ -87,6 +87,28 @@ async fn lives(mut world: World) {
     let deleting = world.manager(0);
     let refused = world.end(async move { deleting.delete_snapshot(&somebody(), "base").await }).await;
     assert_eq!(kind(refused), ErrorKind::Forbidden);
+}
+
+#[test]
+fn a_fork_of_a_sandbox_without_public_traffic_has_none_either_and_another_token() {
+    run(async {
+        let mut world = World::with(1, 1);
+        let (manager, new) = (world.manager(0), NewSandbox { private_traffic: true, ..wanted() });
+        let origin = world.end(async move { manager.create(&somebody(), new).await }).await.unwrap();
+        let token = origin.traffic_token.unwrap();
+        let manager = world.manager(0);
+        let forking = tokio::spawn(async move { manager.fork(&somebody(), &origin.id, None, 1).await });
+        world.rounds(5).await;
+        let mut checkpoint = Value::clone(world.model.list(&CHECKPOINTS).next().unwrap());
+        assert!(!checkpoint.to_string().contains(token.reveal()), "no snapshot has it");
+        checkpoint["status"] = json!({"phase": "Succeeded", "checkpointId": "cp-1"});
+        world.model.put(&Place::of(&CHECKPOINTS, &checkpoint), checkpoint);
+        world.show();
+        let forks = world.end_with(forking, |_| Fate::Done).await.unwrap();
+        let fork = forks.into_iter().next().unwrap().unwrap();
+        assert!(fork.traffic_token.is_some_and(|own| own != token));
+        assert!(world.model.list(&SANDBOX_TEMPLATES).all(|kept| !kept.to_string().contains(token.reveal())));
+    });
 }
 
 #[test]
