@@ -15,7 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use envoy_proxy_dynamic_modules_rust_sdk::{abi, panics};
 use sandgate_routes::{Filter, Route, State, TokenKind};
-use sandgate_watch::{Gateway, ListMode, RefreshStatus, ScopeStatus, ThreadStatus};
+use sandgate_watch::{Gateway, KeyringStatus, ListMode, RefreshStatus, ScopeStatus, ThreadStatus};
 use serde_json::{Value, json};
 
 use jobs::Fetched;
@@ -192,6 +192,7 @@ fn render(route: &Route) -> Value {
         "identity": route.identity(),
         "auth": route.token().is_some(),
         "secureAccess": route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess),
+        "trafficToken": route.traffic_token().is_some(),
         "requireTrafficAuth": route.require_traffic_auth(),
         "ambiguous": route.is_ambiguous(),
     })
@@ -240,6 +241,7 @@ fn status(gateway: &Gateway) -> Value {
         },
         "sources": sources(gateway),
         "refresh": gateway.refresh_status().map(|status| refresh(&status, gateway.receiver_up())),
+        "auth": gateway.keyring().map(|keyring| keys(&keyring.status())),
         "clusters": crate::cluster::status(),
         "threads": gateway.threads().iter().map(thread).collect::<Vec<_>>(),
         "panics": panics(),
@@ -297,6 +299,37 @@ fn refresh(status: &RefreshStatus, thread_up: bool) -> Value {
         "slow": status.slow,
         "batches": status.batches,
     })
+}
+
+/// Where keys come from and how they are; never a key.
+fn keys(status: &KeyringStatus) -> Value {
+    let sources = status.sources.iter().map(|source| {
+        json!({
+            "source": source.source.as_str(),
+            "from": source.from,
+            "keys": source.keys,
+            "keyIds": source.key_ids,
+            "leftOut": source.left_out,
+            "issuer": source.issuer,
+            "loadedAt": source.loaded_at.and_then(unix_seconds),
+            "ageSeconds": source.age.as_secs(),
+            "reads": source.reads,
+            "failures": source.failures,
+            "error": source.error,
+        })
+    });
+    let reviews = status.reviews.as_ref().map(|reviews| {
+        json!({
+            "asked": reviews.asked,
+            "good": reviews.good,
+            "bad": reviews.bad,
+            "failed": reviews.failed,
+            "refused": reviews.refused,
+            "remembered": reviews.remembered,
+            "error": reviews.error,
+        })
+    });
+    json!({ "sources": sources.collect::<Vec<_>>(), "tokenReviews": reviews })
 }
 
 /// What a scope last said of itself. Its state is no longer true while the thread is down.

@@ -3,11 +3,11 @@
 //! It makes the one [`gateway`] of the process. Listeners and clusters come and go with their configs; all of
 //! them read this gateway's table.
 //!
-//! Everything here runs on Envoy's main thread. `new_config` checks the settings and makes the gateway, also
-//! in `--mode validate`; nothing is started before `on_server_initialized`, which validation never reaches.
-//! Envoy holds its listeners closed until `signal_init_complete`, sent when the first list of every source is
-//! in the table, or when the config's patience ends. The gateway's threads reach the main thread only through
-//! the scheduler.
+//! Everything here runs on Envoy's main thread. `new_config` checks the settings, reads the files with keys
+//! and makes the gateway, also in `--mode validate`; nothing is started before `on_server_initialized`, which
+//! validation never reaches. Envoy holds its listeners closed until `signal_init_complete`, sent when the
+//! first list of every source is in the table, or when the config's patience ends. The gateway's threads
+//! reach the main thread only through the scheduler.
 //!
 //! The main thread does not depend on them: a timer of Envoy's looks after the threads every second and
 //! brings the metrics up to date, so that ages grow and `thread_up` falls when a thread is dead.
@@ -25,7 +25,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     envoy_log_error, envoy_log_info, envoy_log_warn,
 };
 use parking_lot::Mutex;
-use sandgate_watch::{Gateway, Settings};
+use sandgate_watch::{Gateway, KeyringError, Settings};
 
 use crate::{admin, cluster};
 use metrics::Metrics;
@@ -45,11 +45,17 @@ type Timer = Arc<Mutex<Option<Box<dyn EnvoyBootstrapExtensionTimer>>>>;
 
 static GATEWAY: OnceLock<Gateway> = OnceLock::new();
 
-/// The bootstrap extension was configured a second time. Trying again does not help: a process has one
-/// gateway.
+/// Why there is no gateway.
 #[derive(Debug, thiserror::Error)]
-#[error("the extension is configured twice in this process: once is enough")]
-struct ConfiguredTwice;
+enum InstallError {
+    /// The bootstrap extension was configured a second time. Trying again does not help: a process has one
+    /// gateway.
+    #[error("the extension is configured twice in this process: once is enough")]
+    Twice,
+    /// A file with keys cannot be used.
+    #[error("auth: {0}")]
+    Keys(#[from] KeyringError),
+}
 
 /// The gateway, once the bootstrap extension has made it.
 pub(crate) fn gateway() -> Option<&'static Gateway> {
@@ -57,13 +63,14 @@ pub(crate) fn gateway() -> Option<&'static Gateway> {
 }
 
 /// Makes the gateway of this process.
-fn install(settings: &Settings) -> Result<&'static Gateway, ConfiguredTwice> {
+fn install(settings: &Settings) -> Result<&'static Gateway, InstallError> {
+    let gateway = Gateway::with_activity(settings, cluster::activity())?;
     let mut made = false;
-    let gateway = GATEWAY.get_or_init(|| {
+    let installed = GATEWAY.get_or_init(|| {
         made = true;
-        Gateway::with_activity(settings, cluster::activity())
+        gateway
     });
-    if made { Ok(gateway) } else { Err(ConfiguredTwice) }
+    if made { Ok(installed) } else { Err(InstallError::Twice) }
 }
 
 /// Creates the extension's config. A config that cannot be served is explained in Envoy's log and refused.
@@ -79,7 +86,7 @@ pub(crate) fn new_config(
             return None;
         }
     };
-    let defined = Metrics::define(envoy, settings.kubernetes().is_some(), settings.refresh().is_some());
+    let defined = Metrics::define(envoy, &settings);
     let metrics = match defined {
         Ok(metrics) => metrics,
         Err(error) => {

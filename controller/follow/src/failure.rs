@@ -62,7 +62,7 @@ pub enum Failure {
 
 impl Failure {
     /// The error of a body or of a request.
-    pub(crate) fn broken(error: &(dyn StdError + 'static)) -> Self {
+    pub fn broken(error: &(dyn StdError + 'static)) -> Self {
         match wrong_credentials(error) {
             Some(text) => Failure::Access(text),
             None => Failure::Connection(shorten(&causes(error))),

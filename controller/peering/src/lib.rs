@@ -57,9 +57,12 @@ pub use hmac::{HmacKey, RandomError};
 pub use message::{MessageError, RouteMessage};
 #[cfg(feature = "receive")]
 pub use receive::{
-    Active, Activity, HmacSettings, Observed, Pushed, RawRefresh, Receiver, RefreshDrain, RefreshSettings,
-    RefreshStatus, RefreshStatusReader, TlsFiles, TokenReviewSettings, Uncounted,
+    Active, Activity, HmacSettings, LogLimit, Observed, Pushed, RawRefresh, Receiver, RefreshDrain,
+    RefreshSettings, RefreshStatus, RefreshStatusReader, Source, Sources, TlsFiles, TokenReviewSettings,
+    Uncounted, review_token, source_of,
 };
+#[cfg(any(feature = "receive", feature = "send"))]
+pub use reload::Reloaded;
 #[cfg(feature = "send")]
 pub use send::{
     ActiveSandbox, ActivityClient, ActivitySettings, AskError, Credentials, Delivery, DiscoveryError, Known,

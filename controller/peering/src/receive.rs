@@ -42,8 +42,10 @@ mod tls;
 pub(crate) mod tests;
 
 pub use activity::{Active, Activity, Observed, Uncounted};
+pub use connections::source_of;
+pub use review::{Source, Sources, review_token};
 pub use settings::{HmacSettings, Pushed, RawRefresh, RefreshSettings, TlsFiles, TokenReviewSettings};
-pub use status::{RefreshDrain, RefreshStatus, RefreshStatusReader};
+pub use status::{LogLimit, RefreshDrain, RefreshStatus, RefreshStatusReader};
 
 use activity::Asked;
 use auth::Auth;

@@ -17,23 +17,30 @@ use crate::credential::CredentialError;
 /// How often files are checked for changes.
 pub(crate) const PERIOD: Duration = Duration::from_secs(1);
 
-type Load<T> = Box<dyn Fn() -> Result<T, CredentialError> + Send + Sync>;
+type Load<T, E> = Box<dyn Fn() -> Result<T, E> + Send + Sync>;
 /// Device, inode, length, times of change: of each file, as far as it is there.
 type Signature = Vec<Option<(u64, u64, u64, SystemTime, (i64, i64))>>;
 
-pub(crate) struct Reloaded<T> {
+/// A value that is made from files, and made again when one of them changes. Reading it takes no lock.
+pub struct Reloaded<T, E = CredentialError> {
     value: ArcSwap<T>,
     paths: Vec<PathBuf>,
-    load: Load<T>,
+    load: Load<T, E>,
     seen: Mutex<Signature>,
 }
 
-impl<T> Reloaded<T> {
+impl<T, E> Reloaded<T, E> {
+    /// How often to [`reload`](Self::reload).
+    pub const PERIOD: Duration = PERIOD;
+
     /// Reads the files for the first time.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    /// What `load` says.
+    pub fn new(
         paths: Vec<PathBuf>,
-        load: impl Fn() -> Result<T, CredentialError> + Send + Sync + 'static,
-    ) -> Result<Self, CredentialError> {
+        load: impl Fn() -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Self, E> {
         // Taken before the files are read, so that the next check sees a change in between.
         let seen = signature(&paths);
         let value = load()?;
@@ -41,12 +48,12 @@ impl<T> Reloaded<T> {
     }
 
     /// The value as it is now.
-    pub(crate) fn get(&self) -> Arc<T> {
+    pub fn get(&self) -> Arc<T> {
         self.value.load_full()
     }
 
-    /// Reads the files again if they have changed. May block.
-    pub(crate) fn reload(&self) -> Option<Result<(), CredentialError>> {
+    /// Reads the files again if they have changed. What is wrong leaves the old value in use. May block.
+    pub fn reload(&self) -> Option<Result<(), E>> {
         let now = signature(&self.paths);
         let mut seen = self.seen.lock();
         if *seen == now {

@@ -4,11 +4,12 @@
 //! threads, once. The table is ready when the first list of every source is in it. Without a cluster to
 //! watch, that is the first load of the routes file. Pushes do not count.
 //!
-//! There are two threads. `sandgate` runs the routes file and the Kubernetes watch and sweeps the table.
-//! `sandgate-push` runs the receiver of pushes, where one is configured. It has a runtime of its own, so that
-//! a push does not wait for a list that is being decoded or committed (a commit releases the table's lock
-//! between its steps). The process calls [`Gateway::supervise`] about every second, which restarts a thread
-//! that died.
+//! There are up to three threads. `sandgate` runs the routes file and the Kubernetes watch and sweeps the
+//! table. `sandgate-push` runs the receiver of pushes, where one is configured. It has a runtime of its own,
+//! so that a push does not wait for a list that is being decoded or committed (a commit releases the table's
+//! lock between its steps). `sandgate-auth` keeps the keys up to date, where there are any: a request that
+//! waits for a key does not wait for a list either. The process calls [`Gateway::supervise`] about every
+//! second, which restarts a thread that died.
 
 mod supervised;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use sandgate_keyring::{Keyring, KeyringError};
 use sandgate_routes::{Changes, Route, RouteReader, RouteTable, RouteWriter};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -50,6 +52,8 @@ pub struct Gateway {
     started: OnceLock<Instant>,
     sources: Supervised,
     receiver: Option<Supervised>,
+    keyring: Option<Keyring>,
+    keys: Option<Supervised>,
     announcer: Arc<Announcer>,
 }
 
@@ -72,18 +76,26 @@ impl Announcer {
 }
 
 impl Gateway {
-    /// Makes a gateway. Nothing is started.
-    pub fn new(settings: &Settings) -> Self {
+    /// Makes a gateway. Nothing is started; files with keys are read, because without keys a gateway refuses
+    /// requests that it should let pass.
+    ///
+    /// # Errors
+    /// A file with keys that is missing or wrong.
+    pub fn new(settings: &Settings) -> Result<Self, KeyringError> {
         Self::make(settings, None)
     }
 
     /// Makes a gateway whose push port, if there is one, answers which sandboxes were used. Nothing is
     /// started.
-    pub fn with_activity(settings: &Settings, activity: Arc<dyn Activity>) -> Self {
+    ///
+    /// # Errors
+    /// As of [`new`](Self::new).
+    pub fn with_activity(settings: &Settings, activity: Arc<dyn Activity>) -> Result<Self, KeyringError> {
         Self::make(settings, Some(activity))
     }
 
-    fn make(settings: &Settings, activity: Option<Arc<dyn Activity>>) -> Self {
+    fn make(settings: &Settings, activity: Option<Arc<dyn Activity>>) -> Result<Self, KeyringError> {
+        let keyring = settings.auth().map(Keyring::new).transpose()?;
         let (writer, reader) = RouteTable::new(settings.limits());
         let announcer = Arc::<Announcer>::default();
         let addresses = settings.addresses();
@@ -98,7 +110,7 @@ impl Gateway {
                 None => receiver,
             }
         });
-        Self {
+        Ok(Self {
             reader,
             created: Instant::now(),
             file: file.as_ref().map(FileSource::status),
@@ -114,9 +126,21 @@ impl Gateway {
                     Box::pin(receiver.clone().run(stop.requested()))
                 })
             }),
+            keys: keyring.clone().map(|keyring| {
+                Supervised::new("sandgate-auth", announcer.hook(), move |stop| {
+                    let keyring = keyring.clone();
+                    Box::pin(async move {
+                        tokio::select! {
+                            () = keyring.run() => {}
+                            () = stop.requested() => {}
+                        }
+                    })
+                })
+            }),
+            keyring,
             writer,
             announcer,
-        }
+        })
     }
 
     /// Starts the threads; a second call does nothing. `announce` is called from any thread whenever a source
@@ -133,7 +157,7 @@ impl Gateway {
     }
 
     fn supervised(&self) -> impl Iterator<Item = &Supervised> {
-        std::iter::once(&self.sources).chain(&self.receiver)
+        std::iter::once(&self.sources).chain(&self.receiver).chain(&self.keys)
     }
 
     /// Restarts threads that died. To be called about every second once the gateway is started.
@@ -181,6 +205,17 @@ impl Gateway {
     /// Whether the thread that receives pushes is configured and up.
     pub fn receiver_up(&self) -> bool {
         self.receiver.as_ref().is_some_and(|thread| thread.status().up)
+    }
+
+    /// The keys that credentials are checked with, where any are configured.
+    #[inline]
+    pub fn keyring(&self) -> Option<&Keyring> {
+        self.keyring.as_ref()
+    }
+
+    /// Whether the thread that keeps the keys up to date is configured and up.
+    pub fn keyring_up(&self) -> bool {
+        self.keys.as_ref().is_some_and(|thread| thread.status().up)
     }
 
     /// Makes the thread of this name panic. Returns whether there is one.

@@ -24,6 +24,7 @@ pub use kubernetes::{
     KubernetesSource, KubernetesStatusReader, ListMode, Probe, ProbeError, Right, ScopeState, ScopeStatus,
     Trouble, Watched,
 };
+pub use sandgate_keyring::{AuthSettings, Keyring, KeyringError, KeyringStatus};
 pub use sandgate_objects::{Projection, Provider, ProviderConfig, Resource, Unreadable};
 pub use sandgate_peering::{
     Active, Activity, Observed, Receiver, RefreshDrain, RefreshSettings, RefreshStatus, RefreshStatusReader,

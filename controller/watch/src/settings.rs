@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use sandgate_config::ConfigError as SettingsError;
-use sandgate_config::{given, in_range};
+use sandgate_config::{given, given_object, in_range};
+use sandgate_keyring::{AuthSettings, RawAuth};
 use sandgate_routes::{AddressPolicy, Limits};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +37,7 @@ pub struct Settings {
     kubernetes: Option<KubernetesSettings>,
     limits: Limits,
     refresh: Option<RefreshSettings>,
+    auth: Option<AuthSettings>,
     addresses: AddressPolicy,
     own_addresses: Vec<SocketAddr>,
 }
@@ -78,6 +80,10 @@ struct RawSettings {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "peer::RawRefresh")]
     refresh: Option<peer::RawRefresh>,
+    /// Where the keys come from that credentials of requests are checked with.
+    #[serde(default, deserialize_with = "given_object")]
+    #[schemars(with = "RawAuth")]
+    auth: Option<RawAuth>,
     /// The ranges that sandboxes have their addresses from. A pushed or watched route to any other address is
     /// not served. If left out, private addresses are allowed (RFC 1918, RFC 6598, IPv6 unique local). Needed
     /// with the provider `opensandbox`.
@@ -135,6 +141,7 @@ impl Settings {
             routes_file: raw.routes_file.map(Into::into),
             kubernetes,
             refresh,
+            auth: raw.auth.map(RawAuth::check).transpose()?,
             addresses,
             own_addresses: check_own_addresses(&raw.own_addresses)?,
             limits: Limits {
@@ -174,6 +181,11 @@ impl Settings {
     /// Where peers push routes to, if they may.
     pub fn refresh(&self) -> Option<&RefreshSettings> {
         self.refresh.as_ref()
+    }
+
+    /// Where the keys come from, if there are to be any.
+    pub fn auth(&self) -> Option<&AuthSettings> {
+        self.auth.as_ref()
     }
 
     /// Which addresses pushed and watched routes may have.

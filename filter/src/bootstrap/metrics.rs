@@ -9,7 +9,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::{
     EnvoyBootstrapExtensionConfig, EnvoyCounterId, EnvoyGaugeId, panics,
 };
 use sandgate_routes::State;
-use sandgate_watch::{Gateway, KubernetesStatusReader, RefreshStatus};
+use sandgate_watch::{Gateway, KeyringStatus, KubernetesStatusReader, RefreshStatus, Settings};
 
 use crate::{UndefinedMetric, cluster};
 
@@ -40,6 +40,7 @@ pub(super) struct Metrics {
     held: EnvoyGaugeId,
     kubernetes: Option<KubernetesGauges>,
     pushes: Option<PushMetrics>,
+    keys: Option<KeyMetrics>,
 }
 
 /// Over all scopes. Only there where a cluster is watched.
@@ -53,10 +54,10 @@ struct KubernetesGauges {
 impl Metrics {
     pub(super) fn define(
         envoy: &mut dyn EnvoyBootstrapExtensionConfig,
-        kubernetes: bool,
-        pushes: bool,
+        settings: &Settings,
     ) -> Result<Self, UndefinedMetric> {
-        let pushes = if pushes { Some(PushMetrics::define(envoy)?) } else { None };
+        let pushes = if settings.refresh().is_some() { Some(PushMetrics::define(envoy)?) } else { None };
+        let keys = if settings.auth().is_some() { Some(KeyMetrics::define(envoy)?) } else { None };
         let thread_restarts = Counter::define(envoy, "thread_restarts")?;
         let panics = Counter::define(envoy, "panics")?;
         let mut gauge = |name| define_gauge(envoy, name);
@@ -71,7 +72,7 @@ impl Metrics {
             panics,
             hosts: gauge("hosts")?,
             held: gauge("requests_held")?,
-            kubernetes: if kubernetes {
+            kubernetes: if settings.kubernetes().is_some() {
                 Some(KubernetesGauges {
                     up: gauge("kubernetes_up")?,
                     objects: gauge("kubernetes_objects")?,
@@ -82,6 +83,7 @@ impl Metrics {
                 None
             },
             pushes,
+            keys,
         })
     }
 
@@ -112,6 +114,9 @@ impl Metrics {
         }
         if let (Some(metrics), Some(status)) = (&self.pushes, gateway.refresh_status()) {
             metrics.set(&board, &status, gateway.receiver_up());
+        }
+        if let (Some(metrics), Some(keyring)) = (&self.keys, gateway.keyring()) {
+            metrics.set(&board, &keyring.status(), gateway.keyring_up());
         }
     }
 }
@@ -178,6 +183,49 @@ impl PushMetrics {
         let up = thread_up && status.listening.is_some() && status.error.is_none();
         board.set(self.up, u64::from(up));
         board.set(self.connections, status.connections);
+        for (counter, read) in &self.counters {
+            counter.set(board.envoy, read(status));
+        }
+    }
+}
+
+type ReadKeys = fn(&KeyringStatus) -> u64;
+
+/// One counter for each number of the status page, over all sources.
+const KEY_COUNTERS: [(&str, ReadKeys); 7] = [
+    ("auth_fetched", |status| status.sources.iter().map(|source| source.reads).sum()),
+    ("auth_fetch_failed", |status| status.sources.iter().map(|source| source.failures).sum()),
+    ("token_reviews", |status| status.reviews.as_ref().map_or(0, |reviews| reviews.asked)),
+    ("token_reviews_good", |status| status.reviews.as_ref().map_or(0, |reviews| reviews.good)),
+    ("token_reviews_bad", |status| status.reviews.as_ref().map_or(0, |reviews| reviews.bad)),
+    ("token_reviews_failed", |status| status.reviews.as_ref().map_or(0, |reviews| reviews.failed)),
+    ("token_reviews_refused", |status| status.reviews.as_ref().map_or(0, |reviews| reviews.refused)),
+];
+
+/// The keys of credentials. Only there where any are configured.
+struct KeyMetrics {
+    up: EnvoyGaugeId,
+    age: EnvoyGaugeId,
+    keys: EnvoyGaugeId,
+    counters: Vec<(Counter, ReadKeys)>,
+}
+
+impl KeyMetrics {
+    fn define(envoy: &mut dyn EnvoyBootstrapExtensionConfig) -> Result<Self, UndefinedMetric> {
+        let counters = KEY_COUNTERS.into_iter().map(|(name, read)| Ok((Counter::define(envoy, name)?, read)));
+        let counters = counters.collect::<Result<_, UndefinedMetric>>()?;
+        Ok(Self {
+            up: define_gauge(envoy, "auth_up")?,
+            age: define_gauge(envoy, "auth_keys_age_seconds")?,
+            keys: define_gauge(envoy, "auth_keys")?,
+            counters,
+        })
+    }
+
+    fn set(&self, board: &Board<'_>, status: &KeyringStatus, thread_up: bool) {
+        board.set(self.up, u64::from(thread_up && status.is_good()));
+        board.set(self.age, status.age().as_secs());
+        board.set(self.keys, status.sources.iter().map(|source| source.keys as u64).sum());
         for (counter, read) in &self.counters {
             counter.set(board.envoy, read(status));
         }

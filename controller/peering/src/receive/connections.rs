@@ -148,7 +148,7 @@ impl Drop for Slot {
 
 /// What counts as one sender before it is authenticated: an IPv4 address, or the /64 of an IPv6 address,
 /// because one host has as many addresses of its /64 as it likes. IPv4 written as IPv6 is IPv4.
-pub(super) fn source_of(address: IpAddr) -> IpAddr {
+pub fn source_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
         ip => ip,

@@ -13,7 +13,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout};
 use super::auth::Denied;
 use super::settings::TokenReviewSettings;
 use super::status::LogLimit;
-use sources::Sources;
+pub use sources::{Source, Sources};
 
 mod sources;
 
@@ -108,7 +108,7 @@ impl Reviewer {
         }
         let source = self.sources.get(source);
         let asked = timeout(PATIENCE, async {
-            let _own = source.turns.acquire().await?;
+            let _own = source.turn().await?;
             let _turn = self.questions.acquire().await?;
             // Another request may have asked meanwhile.
             if let Some(known) = known() {
@@ -136,23 +136,32 @@ impl Reviewer {
 
     async fn ask(&self, token: &str) -> Result<bool, ReviewError> {
         let client = self.client.get_or_try_init(|| self.settings.access.connect(CONNECT)).await?;
-        let spec = TokenReviewSpec {
-            token: Some(token.to_owned()),
-            audiences: Some(vec![self.settings.audience.clone()]),
-        };
-        let question = TokenReview { spec, ..TokenReview::default() };
-        let review = Api::all(client.clone()).create(&PostParams::default(), &question).await?;
-        Ok(review.status.is_some_and(|status| self.is_good(&status)))
+        let audiences = std::slice::from_ref(&self.settings.audience);
+        let user = review_token(client.clone(), token, audiences).await?;
+        let username = user.and_then(|user| user.username);
+        Ok(username.is_some_and(|name| self.settings.subjects.contains(&name)))
     }
+}
 
-    fn is_good(&self, status: &TokenReviewStatus) -> bool {
-        let username = status.user.as_ref().and_then(|user| user.username.as_ref());
-        // An API server that does not know audiences names none: then the token was not made for us.
-        status.authenticated == Some(true)
-            && status.error.as_deref().unwrap_or_default().is_empty()
-            && status.audiences.as_ref().is_some_and(|all| all.contains(&self.settings.audience))
-            && username.is_some_and(|name| self.settings.subjects.contains(name))
-    }
+/// Asks the API server whose token this is. `None`: nobody's, or it is for none of these audiences.
+///
+/// # Errors
+/// The API server cannot be reached or refuses the question. A retry may help.
+pub async fn review_token(
+    client: Client,
+    token: &str,
+    audiences: &[String],
+) -> Result<Option<UserInfo>, kube::Error> {
+    let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: Some(audiences.to_owned()) };
+    let question = TokenReview { spec, ..TokenReview::default() };
+    let review = Api::all(client).create(&PostParams::default(), &question).await?;
+    let status = review.status.unwrap_or_default();
+    // An API server that does not know audiences names none: then the token was not made for us.
+    let ours = |found: &Vec<String>| found.iter().any(|audience| audiences.contains(audience));
+    let good = status.authenticated == Some(true)
+        && status.error.as_deref().unwrap_or_default().is_empty()
+        && status.audiences.as_ref().is_some_and(ours);
+    Ok(status.user.filter(|_| good))
 }
 
 /// The digests of tokens, and until when each counts.

@@ -171,12 +171,13 @@ impl RefreshDrain {
 
 /// Logs at most every ten seconds, with how many lines were left out.
 #[derive(Debug, Default)]
-pub(crate) struct LogLimit(Mutex<(Option<Instant>, u64)>);
+pub struct LogLimit(Mutex<(Option<Instant>, u64)>);
 
 impl LogLimit {
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn log(&self, log: impl FnOnce(u64)) {
+    /// Calls `log` with the number of lines that were left out before it, unless it is to be left out too.
+    pub fn log(&self, log: impl FnOnce(u64)) {
         let mut state = self.0.lock();
         if state.0.is_some_and(|last| last.elapsed() < Self::PAUSE) {
             state.1 += 1;

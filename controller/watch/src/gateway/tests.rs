@@ -10,6 +10,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 fn gateway(settings: &serde_json::Value) -> Gateway {
     Gateway::new(&Settings::parse(settings.to_string().as_bytes()).expect("valid settings"))
+        .expect("good keys")
 }
 
 fn write_routes(path: &Path, id: &str) {
@@ -106,4 +107,27 @@ fn pushes_have_a_thread_of_their_own_and_its_port_is_an_own_address() {
     assert!(gateway.refresh_status().is_some_and(|status| status.draining));
     gateway.stop();
     assert!(!gateway.receiver_up());
+}
+
+#[test]
+fn keys_have_a_thread_of_their_own_and_a_gateway_with_a_bad_file_of_keys_is_not_made() {
+    let folder = TempDir::new().expect("a folder");
+    let (routes, secret) = (folder.path().join("routes.json"), folder.path().join("secret"));
+    write_routes(&routes, "one");
+    let settings = json!({ "routes-file": routes, "auth": { "scoped-token": { "files": [secret] } } });
+    let parsed = Settings::parse(settings.to_string().as_bytes()).expect("valid settings");
+    let error = Gateway::new(&parsed).err().expect("there is no such file").to_string();
+    assert!(error.contains("/secret: "), "{error}");
+    std::fs::write(&secret, "x".repeat(32)).expect("written");
+    let gateway = gateway(&settings);
+    assert_eq!(gateway.keyring().map(|keyring| keyring.keys().scoped.len()), Some(1));
+    assert!(!gateway.keyring_up());
+    let wait_until = start(&gateway);
+    wait_until(&|| gateway.may_open());
+    let names: Vec<_> = gateway.threads().iter().map(|thread| thread.name).collect();
+    assert_eq!(names, ["sandgate", "sandgate-auth"]);
+    assert!(gateway.keyring_up());
+    gateway.stop();
+    assert!(!gateway.keyring_up());
+    assert_eq!(gateway.keyring().map(|keyring| keyring.keys().scoped.len()), Some(1), "they stay");
 }

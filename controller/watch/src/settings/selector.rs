@@ -8,6 +8,9 @@ const MAX_NAME: usize = 63;
 /// The longest prefix of a label's key.
 const MAX_PREFIX: usize = 253;
 
+/// What the API server takes for space, and no more: Unicode has others.
+const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// Why the API server would refuse a selector. The texts follow "found". A retry does not help.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
@@ -38,7 +41,7 @@ pub(super) enum SelectorError {
 /// # Errors
 /// The first mistake.
 pub(super) fn check(selector: &str) -> Result<(), SelectorError> {
-    if selector.trim().is_empty() {
+    if trimmed(selector).is_empty() {
         return Ok(());
     }
     requirements(selector)?.into_iter().try_for_each(requirement)
@@ -68,40 +71,46 @@ fn requirements(selector: &str) -> Result<Vec<&str>, SelectorError> {
 }
 
 fn requirement(text: &str) -> Result<(), SelectorError> {
-    let text = text.trim();
+    let text = trimmed(text);
     if text.is_empty() {
         return Err(SelectorError::Empty);
     }
     if let Some(rest) = text.strip_prefix('!') {
-        return key(rest.trim());
+        return key(trimmed(rest));
     }
-    let end = text.find(|char: char| char.is_whitespace() || "=!<>(".contains(char)).unwrap_or(text.len());
+    let end = text.find(|char| SPACES.contains(&char) || "=!<>(".contains(char)).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     key(name)?;
-    let rest = rest.trim();
+    let rest = trimmed(rest);
     if rest.is_empty() {
         return Ok(());
     }
     for operator in ["==", "!=", "="] {
         if let Some(rest) = rest.strip_prefix(operator) {
-            return value(rest.trim());
+            return value(trimmed(rest));
         }
     }
     if let Some(rest) = rest.strip_prefix(['<', '>']) {
-        let number = rest.trim();
-        return number.parse::<i64>().map(drop).map_err(|_| SelectorError::Number(shown(number)));
+        // It is a label's value as well, so it has no sign.
+        let number = trimmed(rest);
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit()) && number.parse::<i64>().is_ok();
+        return if is_number && is_name(number) { Ok(()) } else { Err(SelectorError::Number(shown(number))) };
     }
     for operator in ["notin", "in"] {
         if let Some(rest) = rest.strip_prefix(operator) {
-            let inner = rest.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
+            let inner = trimmed(rest).strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
             let inner = inner.ok_or(SelectorError::Unparenthesized(operator))?;
-            if inner.trim().is_empty() {
+            if trimmed(inner).is_empty() {
                 return Err(SelectorError::NoValue(operator));
             }
-            return inner.split(',').try_for_each(|text| value(text.trim()));
+            return inner.split(',').try_for_each(|text| value(trimmed(text)));
         }
     }
     Err(SelectorError::Operator(shown(rest)))
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(SPACES)
 }
 
 fn key(text: &str) -> Result<(), SelectorError> {
@@ -163,6 +172,10 @@ mod tests {
             "n>5,n<7",
             "in=notin",
             "in in (in)",
+            "a in (,)",
+            "a\tin\r\n(b)",
+            "n>005",
+            "n > 9223372036854775807",
         ] {
             assert_eq!(check(selector), Ok(()), "{selector:?}");
         }
@@ -195,6 +208,24 @@ mod tests {
             ("a in ((b))", "inside of another"),
             ("a in (b c)", "no label's value"),
             ("a>b", "no whole number"),
+            ("a>", "no whole number"),
+            ("a>-5", "no whole number"),
+            ("a<+5", "no whole number"),
+            ("a>5.0", "no whole number"),
+            ("a>9223372036854775808", "no whole number"),
+            ("a>=5", "no whole number"),
+            ("a\u{a0}in (b)", "no label"),
+            ("a=\u{a0}b", "no label's value"),
+            ("a in (\u{2003}b)", "no label's value"),
+            ("\u{b}a", "no label"),
+            ("\u{a0}", "no label"),
+            ("a=b;c=d", "no label's value"),
+            ("a in (b=c)", "no label's value"),
+            ("a inb (c)", "parentheses"),
+            ("(a=b)", "no label"),
+            ("a===b", "no label's value"),
+            ("a!", "no operator"),
+            ("!a=b", "no label"),
             ("a in (b) c", "parentheses"),
             ("é=b", "no label"),
         ] {

@@ -56,6 +56,15 @@ fn refused() -> Vec<(Value, [&'static str; 2])> {
             json!({ "kubernetes": { "open-after-seconds": 0, "providers": [{ "kind": "openkruise" }] } }),
             ["kubernetes.open-after-seconds", "from 1 to"],
         ),
+        (json!({ "routes-file": "r", "auth": {} }), ["auth", "expected one of secure-access-keys"]),
+        (
+            json!({ "routes-file": "r", "auth": { "traffic-jwt": { "jwks-file": "f" } } }),
+            ["auth.traffic-jwt.issuer", "expected the issuer"],
+        ),
+        (
+            json!({ "routes-file": "r", "auth": { "bearer": { "file": "f" } } }),
+            ["auth.bearer", "unknown field"],
+        ),
         (json!({ "routes-file": "r", "own-addresses": ["a:1"] }), ["own-addresses[0]", "expected ip:port"]),
         (json!({ "routes-file": "r", "own-addresses": vec!["[::]:1"; 65] }), ["own-addresses", "at most 64"]),
         (json!({ "routes-file": "" }), ["routes-file", "path of a file"]),
@@ -216,6 +225,7 @@ fn schema_and_parser_judge_alike() {
         ])),
         json!({ "kubernetes": { "providers": [{ "kind": "opensandbox" }] }, "pod-ranges": ["10.0.0.0/8"] }),
         with(&json!([{ "kind": "openkruise", "any-address": false }])),
+        json!({ "routes-file": "r", "auth": { "bearer": { "files": ["f"] } } }),
     ];
     for value in good.iter().chain(refused().iter().map(|(value, _)| value)) {
         assert_eq!(schema.is_valid(value), parse(value).is_ok(), "{value}");

@@ -90,10 +90,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- with .Values.openAfterSeconds }}{{ $_ := set $kubernetes "open-after-seconds" (int .) }}{{ end -}}
 {{- $gateway := merge (dict "kubernetes" $kubernetes) .Values.gateway -}}
 {{- if .Values.push.enabled }}{{ $_ := set $gateway "refresh" (include "sandgate.refresh" . | fromYaml) }}{{ end -}}
+{{- $auth := include "sandgate.auth" . | fromYaml -}}
+{{- if $auth }}{{ $_ := set $gateway "auth" $auth }}{{ end -}}
 {{- $config := dict "gateway" $gateway -}}
 {{- if or .Values.manager.enabled .Values.manager.address }}{{ $_ := set $config "manager" (include "sandgate.manager" . | fromYaml) }}{{ end -}}
 {{- with .Values.filter }}{{ $_ := set $config "filter" . }}{{ end -}}
 {{- with .Values.cluster }}{{ $_ := set $config "cluster" . }}{{ end -}}
+{{- with .Values.listen }}{{ $_ := set $config "listen" . }}{{ end -}}
+{{- with .Values.timeouts }}{{ $_ := set $config "timeouts" . }}{{ end -}}
 {{- if .Values.tls.certificates -}}
 {{- $certificates := list -}}
 {{- range .Values.tls.certificates -}}
@@ -127,6 +131,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $_ := set $refresh "tls" $tls -}}
 {{- end -}}
 {{ toYaml $refresh }}
+{{- end }}
+
+{{/* The section gateway.auth, empty if nothing is given. */}}
+{{- define "sandgate.auth" -}}
+{{- $auth := dict -}}
+{{- range $section, $keys := include "sandgate.authKeys" . | fromYaml -}}
+{{- $files := list -}}
+{{- range $keys }}{{ $files = append $files (printf "/etc/sandgate/auth/%s/%s/%s" $section .secret .key) }}{{ end -}}
+{{- if $files }}{{ $_ := set $auth $section (dict "files" $files) }}{{ end -}}
+{{- end -}}
+{{- if .Values.auth.trafficJwt -}}
+{{- $jwt := deepCopy .Values.auth.trafficJwt -}}
+{{- if .Values.auth.trafficJwtCa }}{{ $_ := set $jwt "ca-file" "/etc/sandgate/auth/traffic-jwt/ca.crt" }}{{ end -}}
+{{- $_ := set $auth "traffic-jwt" $jwt -}}
+{{- end -}}
+{{- with .Values.auth.tokenReview }}{{ $_ := set $auth "token-review" . }}{{ end -}}
+{{ toYaml $auth }}
+{{- end }}
+
+{{/* The Secrets with keys, by the section that they are for. */}}
+{{- define "sandgate.authKeys" -}}
+{{- with .Values.auth -}}
+{{ toYaml (dict "secure-access-keys" .secureAccessKeys "scoped-token" .scopedToken "bearer" .bearer) }}
+{{- end -}}
 {{- end }}
 
 {{/* One volume for the config and every file it names, so that all of them are swapped at once when one changes. */}}
@@ -177,6 +205,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
             - { key: {{ default "ca.crt" .key }}, path: push/client-ca/ca.crt }
       {{- end }}
       {{- end }}
+      {{- end }}
+      {{- range $section, $keys := include "sandgate.authKeys" . | fromYaml }}
+      {{- range $keys }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: {{ .key }}, path: auth/{{ $section }}/{{ .secret }}/{{ .key }} }
+      {{- end }}
+      {{- end }}
+      {{- with .Values.auth.trafficJwtCa }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - { key: {{ default "ca.crt" .key }}, path: auth/traffic-jwt/ca.crt }
       {{- end }}
 # Envoy's config goes here, for nobody else to read: the root is read-only.
 - name: tmp

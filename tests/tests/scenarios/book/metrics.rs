@@ -29,6 +29,7 @@ async fn of_a_gateway() -> BTreeSet<String> {
     let gateway = Gateway::builder()
         .kubernetes(&api.admin_kubeconfig(), &json!([provider]))
         .refresh(json!({ "insecure": true, "provider": Kind::OpenKruise.provider() }))
+        .setting("auth", json!({ "token-review": { "audiences": ["sandgate"] } }))
         .start()
         .await;
     let stats = gateway.admin("/stats").await;

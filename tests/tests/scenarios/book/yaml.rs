@@ -37,6 +37,16 @@ fn folder() -> TempDir {
         }
     }
     fs::write(folder.path().join("push.key"), [b'k'; 44]).expect("write");
+    let auth = folder.path().join("auth");
+    fs::create_dir_all(&auth).expect("create a folder");
+    for (name, content) in [
+        ("route-keys", "a=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+        ("scoped-old", "0123456789abcdef0123456789abcdef"),
+        ("scoped-new", "fedcba9876543210fedcba9876543210"),
+        ("callers", "0123456789abcdef"),
+    ] {
+        fs::write(auth.join(name), content).expect("write");
+    }
     fs::write(folder.path().join("routes.yaml"), "routes: []\n").expect("write");
     folder
 }

@@ -42,13 +42,28 @@ fn the_schema_of_the_values_has_the_gateways_schemas_in_it() {
             .collect::<serde_json::Map<_, _>>()
             .into()
     };
-    let refresh = &gateway["$defs"]["RawRefresh"];
+    let (refresh, jwt) = (&gateway["$defs"]["RawRefresh"], &gateway["$defs"]["RawJwt"]);
+    let keys_of_jwt = [
+        "discovery-url",
+        "jwks-url",
+        "issuer",
+        "clock-skew-seconds",
+        "refresh-seconds",
+        "min-refetch-seconds",
+    ];
+    let review = &gateway["$defs"]["RawReview"];
     schema["$defs"] = json!({
         "filter": section("filter"),
         "cluster": section("cluster"),
+        "listen": section("listen"),
+        "timeouts": section("timeouts"),
         "providers": gateway["$defs"]["RawKubernetes"]["properties"]["providers"],
         "gateway": { "properties": some(&gateway, &["tombstone-lifetime-seconds", "max-tombstones"]) },
         "refresh": { "properties": some(refresh, &["lease-seconds", "confirmation-seconds", "max-connections"]) },
+        "auth": {
+            "jwt": { "properties": some(jwt, &keys_of_jwt) },
+            "review": { "properties": some(review, &["audiences", "remember-seconds"]) },
+        },
     });
     assert!(!schema["$defs"].to_string().contains("\"$ref\""), "a reference inside would lead nowhere");
     committed(&folder().join("chart/values.schema.json"), &format!("{schema:#}\n"));
@@ -109,6 +124,10 @@ async fn wrong_values_are_refused_with_the_place_and_the_reason() {
         (&["tls.certificates[0].domains={a.test}"], &["/tls/certificates/0", "secret"]),
         (&["push.enabled=true"], &["push.keys", "push.tokenReview"]),
         (&["push.tls.clientNames={a}"], &["/push/tls", "secret"]),
+        (&["auth.bearer[0].secret=a"], &["/auth/bearer/0", "key"]),
+        (&["auth.trafficJwt.issuer=i"], &["/auth/trafficJwt", "discovery-url"]),
+        (&["auth.trafficJwt.discovery-url=http://a"], &["/auth/trafficJwt/discovery-url"]),
+        (&["auth.tokenReview.remember-seconds=30"], &["/auth/tokenReview", "audiences"]),
         (&["push.keys[0].id=a/b"], &["/push/keys/0"]),
         (&["sigAlias.enabled=true", "tls.certificates[0].secret=a"], &["sigAlias", "plain HTTP"]),
         (&["autoscaling.enabled=true", "kind=DaemonSet"], &["autoscaling", "Deployment"]),
@@ -211,6 +230,7 @@ fn secret(path: &str, authority: &Authority, domain: &str) -> String {
         Some("tls.crt") => read(&pair().0),
         Some("tls.key") => read(&pair().1),
         Some("ca.crt") => read(&authority.file()),
+        _ if path.starts_with("auth/secure-access-keys/") => format!("a={}=", "k".repeat(43)),
         _ => "k".repeat(32),
     }
 }
@@ -247,6 +267,25 @@ async fn the_gateway_takes_every_config_that_the_chart_renders() {
             "tls.certificates[1].domains={b.test}",
             "tls.clientCa.secret=ca",
             "tls.minVersion=1.3",
+        ],
+        &[
+            "auth.secureAccessKeys[0].secret=a",
+            "auth.secureAccessKeys[0].key=k",
+            "auth.scopedToken[0].secret=a",
+            "auth.scopedToken[0].key=k",
+            "auth.scopedToken[1].secret=a",
+            "auth.scopedToken[1].key=l",
+            "auth.bearer[0].secret=b",
+            "auth.bearer[0].key=k",
+            "auth.trafficJwt.discovery-url=https://a/.well-known/openid-configuration",
+            "auth.trafficJwtCa.secret=ca",
+            "auth.tokenReview.audiences={sandgate}",
+        ],
+        &[
+            "listen.trusted-hops=1",
+            "timeouts.websocket-idle-seconds=600",
+            "filter.connect-window=2",
+            "filter.limits.requests-per-second=50",
         ],
         &["manager.address=manager.example.com:8080"],
         &["manager.enabled=true", "manager.tls.secret=manager-tls"],
@@ -295,20 +334,16 @@ async fn the_charts_rights_and_policies_are_those_of_the_files() {
             objects.iter().filter(|object| object["kind"].as_str().is_some_and(|kind| kind.contains("Role")));
         assert_eq!(rights.count(), 2, "{kind}");
     }
-    let push = [
-        "--set",
-        "push.enabled=true",
-        "--set",
-        "push.tokenReview.audience=a",
-        "--set",
-        "push.tokenReview.subjects={b}",
-    ];
-    let objects = documents(&template(&push).await.expect("manifests"));
-    for wanted in documents(&file("envoy/deploy/rbac/token-review.yaml")) {
-        assert_eq!(
-            plain(object(&objects, wanted["kind"].as_str().expect("a kind"), "sandgate-token-review")),
-            wanted
-        );
+    let push = ["push.enabled=true", "push.tokenReview.audience=a", "push.tokenReview.subjects={b}"];
+    for values in [&push[..], &["auth.tokenReview.audiences={a}"]] {
+        let arguments: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+        let objects = documents(&template(&arguments).await.expect("manifests"));
+        for wanted in documents(&file("envoy/deploy/rbac/token-review.yaml")) {
+            assert_eq!(
+                plain(object(&objects, wanted["kind"].as_str().expect("a kind"), "sandgate-token-review")),
+                wanted
+            );
+        }
     }
 }
 

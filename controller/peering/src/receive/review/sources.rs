@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use super::PER_SOURCE;
@@ -18,19 +18,22 @@ const MISTAKES: f64 = 32.0;
 const PER_SECOND: f64 = 4.0;
 const MAX_SOURCES: usize = 4096;
 
+/// The sources that were asked about lately.
 #[derive(Debug, Default)]
-pub(super) struct Sources(Mutex<HashMap<IpAddr, Arc<Source>>>);
+pub struct Sources(Mutex<HashMap<IpAddr, Arc<Source>>>);
 
+/// One source, and its mistakes.
 #[derive(Debug)]
-pub(super) struct Source {
+pub struct Source {
     /// One for each question that may be under way.
-    pub(super) turns: Semaphore,
+    turns: Semaphore,
     /// Mistakes left, and when they were counted.
     left: Mutex<(f64, Instant)>,
 }
 
 impl Sources {
-    pub(super) fn get(&self, address: IpAddr) -> Arc<Source> {
+    /// The source that an address belongs to.
+    pub fn get(&self, address: IpAddr) -> Arc<Source> {
         let address = source_of(address);
         let mut sources = self.0.lock();
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&address) {
@@ -49,6 +52,14 @@ impl Source {
         Self { turns: Semaphore::new(PER_SOURCE), left: Mutex::new((MISTAKES, Instant::now())) }
     }
 
+    /// Waits for the turn to ask: a source has [`PER_SOURCE`] at a time.
+    ///
+    /// # Errors
+    /// Never: the turns are not closed.
+    pub async fn turn(&self) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.turns.acquire().await
+    }
+
     fn left(&self, less: f64) -> f64 {
         let mut left = self.left.lock();
         let now = Instant::now();
@@ -58,12 +69,12 @@ impl Source {
     }
 
     /// Whether one more mistake would be forgiven.
-    pub(super) fn may_ask(&self) -> bool {
+    pub fn may_ask(&self) -> bool {
         self.left(0.0) >= 1.0
     }
 
     /// The API server did not know the token.
-    pub(super) fn was_bad(&self) {
+    pub fn was_bad(&self) {
         self.left(1.0);
     }
 

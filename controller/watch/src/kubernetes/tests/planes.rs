@@ -74,6 +74,8 @@ fn wrong() -> Vec<(&'static str, Value, bool)> {
         ("uid", json!(""), GONE),
         ("accessToken", json!("t".repeat(4097)), GONE),
         ("accessToken", json!(["a", "list"]), GONE),
+        ("trafficAccessToken", json!("t".repeat(4097)), GONE),
+        ("trafficAccessToken", json!(["a", "list"]), GONE),
     ]
 }
 
@@ -86,6 +88,7 @@ fn message(number: usize, version: usize) -> Value {
     json!({
         "namespace": "n", "name": name, "id": format!("n--{name}"), "uid": format!("uid-{name}"), "ip": "10.0.0.1",
         "owner": "alice", "state": "running", "resourceVersion": version.to_string(), "accessToken": "s3cret",
+        "trafficAccessToken": "tr4ffic",
     })
 }
 
@@ -99,6 +102,7 @@ fn object(message: &Value) -> Value {
             "annotations": {
                 "agents.kruise.io/owner": message["owner"],
                 "agents.kruise.io/runtime-access-token": message["accessToken"],
+                "sandgate.dev/traffic-access-token": message["trafficAccessToken"],
             },
         },
         "spec": { "paused": false },

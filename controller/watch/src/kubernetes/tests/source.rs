@@ -55,6 +55,7 @@ impl Provider for Boxes {
                 version: object.metadata.resource_version.parse().unwrap(),
                 ip: Some(ip),
                 token: None,
+                traffic_token: None,
                 require_traffic_auth: false,
                 clash: Clash::Rank,
                 created: None,
