@@ -110,6 +110,7 @@ pub struct envoy_dynamic_module_type_packed_address {
 
 pub type envoy_dynamic_module_type_http_filter_config_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_http_filter_config_module_ptr = *const c_void;
+pub type envoy_dynamic_module_type_http_filter_per_route_config_module_ptr = *const c_void;
 pub type envoy_dynamic_module_type_http_filter_envoy_ptr = *mut c_void;
 pub type envoy_dynamic_module_type_http_filter_module_ptr = *const c_void;
 pub type envoy_dynamic_module_type_http_filter_scheduler_module_ptr = *mut c_void;
@@ -166,6 +167,12 @@ c_enum!(envoy_dynamic_module_type_http_header_type {
     RequestTrailer,
     ResponseHeader,
     ResponseTrailer,
+});
+c_enum!(envoy_dynamic_module_type_http_body_type {
+    ReceivedRequestBody,
+    BufferedRequestBody,
+    ReceivedResponseBody,
+    BufferedResponseBody,
 });
 c_enum!(envoy_dynamic_module_type_http_filter_stream_reset_reason { LocalReset, LocalRefusedStreamReset });
 c_enum!(envoy_dynamic_module_type_on_http_filter_request_headers_status {
@@ -233,4 +240,30 @@ c_enum!(envoy_dynamic_module_type_attribute_id {
     SourceAddress,
     SourcePort,
     DestinationAddress,
+    DestinationPort,
+    ConnectionId,
+    ConnectionMtls,
+    ConnectionRequestedServerName,
+    ConnectionTlsVersion,
+    ConnectionSubjectLocalCertificate,
+    ConnectionSubjectPeerCertificate,
+    ConnectionDnsSanLocalCertificate,
+    ConnectionDnsSanPeerCertificate,
+    ConnectionUriSanLocalCertificate,
+    ConnectionUriSanPeerCertificate,
+    ConnectionSha256PeerCertificateDigest,
+    ConnectionTransportFailureReason,
+    ConnectionTerminationDetails,
+    UpstreamAddress,
+    UpstreamPort,
+    UpstreamTlsVersion,
+    UpstreamSubjectLocalCertificate,
+    UpstreamSubjectPeerCertificate,
+    UpstreamDnsSanLocalCertificate,
+    UpstreamDnsSanPeerCertificate,
+    UpstreamUriSanLocalCertificate,
+    UpstreamUriSanPeerCertificate,
+    UpstreamSha256PeerCertificateDigest,
+    UpstreamLocalAddress,
+    UpstreamTransportFailureReason,
 });

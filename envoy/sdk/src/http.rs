@@ -9,12 +9,15 @@
 //!
 //! `stream_complete` is the last hook of a request. Envoy destroys the filter later.
 //!
-//! Bodies and trailers pass this filter without a call into the module's own code.
+//! A per-route config is made by a factory of its own, on the main thread, without knowledge of any filter
+//! config: see [`EnvoyHttpFilter::get_most_specific_route_config`].
+//!
+//! The body of a response and trailers pass this filter without a call into the module's own code.
 //!
 //! # When a hook panics
-//! - `on_request_headers` and `on_scheduled`: the client gets a 500 with the response-code details
-//!   `sandgate_panic`, and the request goes no further. A filter that could not be made answers its request
-//!   the same way.
+//! - `on_request_headers`, `on_request_body` and `on_scheduled`: the client gets a 500 with the response-code
+//!   details `sandgate_panic`, and the request goes no further. A filter that could not be made answers its
+//!   request the same way.
 //! - `on_response_headers`: the stream is reset with the same details.
 //! - The other hooks only report the panic.
 
@@ -23,9 +26,10 @@ mod config_hooks;
 mod envoy;
 mod filter;
 mod hooks;
+mod route_config;
 mod scheduler;
 
-pub use config::{EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl};
+pub use config::{EnvoyGenericSecretId, EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl};
 pub use envoy::EnvoyHttpFilter;
 pub use filter::EnvoyHttpFilterImpl;
 pub use scheduler::EnvoyHttpFilterScheduler;
@@ -37,6 +41,8 @@ use crate::buffer::EnvoyBuffer;
 pub(crate) const HOOKS: &[&str] = &[
     "envoy_dynamic_module_on_http_filter_config_new",
     "envoy_dynamic_module_on_http_filter_config_destroy",
+    "envoy_dynamic_module_on_http_filter_per_route_config_new",
+    "envoy_dynamic_module_on_http_filter_per_route_config_destroy",
     "envoy_dynamic_module_on_http_filter_new",
     "envoy_dynamic_module_on_http_filter_destroy",
     "envoy_dynamic_module_on_http_filter_request_headers",
@@ -77,6 +83,17 @@ pub trait HttpFilter<EHF: EnvoyHttpFilter> {
         end_of_stream: bool,
     ) -> abi::envoy_dynamic_module_type_on_http_filter_request_headers_status {
         abi::envoy_dynamic_module_type_on_http_filter_request_headers_status::Continue
+    }
+
+    /// A part of the request's body has arrived; [`EnvoyHttpFilter::get_received_request_body_size`] says how
+    /// much. After a local reply return `StopIterationNoBuffer`. Envoy calls it after
+    /// [`HttpFilter::on_request_headers`] only, and not while the request is held.
+    fn on_request_body(
+        &self,
+        envoy_filter: &mut EHF,
+        end_of_stream: bool,
+    ) -> abi::envoy_dynamic_module_type_on_http_filter_request_body_status {
+        abi::envoy_dynamic_module_type_on_http_filter_request_body_status::Continue
     }
 
     /// The response's headers have arrived. Not called for a response that this filter sent itself.

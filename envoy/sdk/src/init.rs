@@ -3,6 +3,7 @@
 //! Envoy calls `program_init` each time a configuration loads the module, so many times in one process. The
 //! factories are registered the first time; the program's own init runs every time.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use crate::bootstrap::{BootstrapExtensionConfig, EnvoyBootstrapExtensionConfig};
@@ -18,6 +19,11 @@ pub type ProgramInitFunction = fn() -> bool;
 /// `--mode validate`.
 pub type NewHttpFilterConfigFunction<EC, EHF> =
     fn(envoy_filter_config: &mut EC, name: &str, config: &[u8]) -> Option<Box<dyn HttpFilterConfig<EHF>>>;
+
+/// Makes a per-route config of the HTTP filter from the filter's name and config bytes; as
+/// [`NewHttpFilterConfigFunction`]. `None` rejects the route configuration.
+pub type NewHttpFilterPerRouteConfigFunction =
+    fn(name: &str, config: &[u8]) -> Option<Box<dyn Any + Send + Sync>>;
 
 /// Makes the config of a bootstrap extension; as for [`NewHttpFilterConfigFunction`].
 pub type NewBootstrapExtensionConfigFunction =
@@ -38,6 +44,10 @@ pub type NewNetworkFilterConfigFunction<EC, ENF> =
 pub static NEW_HTTP_FILTER_CONFIG_FUNCTION: OnceLock<
     NewHttpFilterConfigFunction<EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl>,
 > = OnceLock::new();
+
+/// The registered factory of per-route configs.
+pub static NEW_HTTP_FILTER_PER_ROUTE_CONFIG_FUNCTION: OnceLock<NewHttpFilterPerRouteConfigFunction> =
+    OnceLock::new();
 
 /// The registered bootstrap extension factory.
 pub static NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION: OnceLock<NewBootstrapExtensionConfigFunction> =
@@ -65,8 +75,9 @@ macro_rules! set_factory_once {
 }
 
 /// Declares what the module offers. The first argument is a [`ProgramInitFunction`]; then any of `bootstrap:`
-/// ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]), `network:`
-/// ([`NewNetworkFilterConfigFunction`]) and `cluster:` ([`NewClusterConfigFunction`]).
+/// ([`NewBootstrapExtensionConfigFunction`]), `http:` ([`NewHttpFilterConfigFunction`]), `http_per_route:`
+/// ([`NewHttpFilterPerRouteConfigFunction`]), `network:` ([`NewNetworkFilterConfigFunction`]) and `cluster:`
+/// ([`NewClusterConfigFunction`]).
 ///
 /// ```no_run
 /// use envoy_proxy_dynamic_modules_rust_sdk::*;
@@ -125,6 +136,13 @@ macro_rules! declare_all_init_functions {
             $crate::NEW_HTTP_FILTER_CONFIG_FUNCTION,
             $fn,
             "NEW_HTTP_FILTER_CONFIG_FUNCTION"
+        )
+    };
+    (@register http_per_route : $fn:expr) => {
+        $crate::set_factory_once!(
+            $crate::NEW_HTTP_FILTER_PER_ROUTE_CONFIG_FUNCTION,
+            $fn,
+            "NEW_HTTP_FILTER_PER_ROUTE_CONFIG_FUNCTION"
         )
     };
     (@register network : $fn:expr) => {

@@ -8,9 +8,9 @@
 //! # The official SDK
 //! Envoy ships a Rust SDK of the same name. It is not on crates.io and needs libclang to build, so this crate
 //! stands in for it. It has only what the modules of this repository use:
-//! - [`http`]: request headers by name, one pass over the response headers, removing a response header, local
-//!   replies, filter state (written), the route and its cluster, string attributes, schedulers, plain
-//!   counters, resets.
+//! - [`http`]: request headers by name, one pass over the response headers, removing a response header, the
+//!   size of the request's body, local replies, filter state (written), the route, its config and its
+//!   cluster, string attributes, generic secrets, schedulers, plain counters, resets.
 //! - [`bootstrap`]: schedulers, timers, admin handlers, plain counters and gauges, init and shutdown.
 //! - [`cluster`]: adding and removing hosts, schedulers, worker events, and load balancers that pick a host
 //!   at once.
@@ -19,7 +19,9 @@
 //! Names, module paths and signatures of what is here are the official ones: a module written against this
 //! crate compiles against the official SDK after a change of one line in `Cargo.toml`. Additions would not
 //! compile there and are marked: [`panics`], [`report_panic`], [`EnvoyCluster::use_persistent_host_map`],
-//! [`EnvoyHttpFilter::visit_response_headers`] and [`EnvoyHttpFilter::is_request_header_repeated`].
+//! [`EnvoyHttpFilter::visit_response_headers`], [`EnvoyHttpFilter::is_request_header_repeated`] and
+//! [`EnvoyHttpFilter::get_request_headers_byte_size`]. One signature is stricter: a per-route config is
+//! `Any + Send + Sync`, because it is made on one thread and read on the others; the official one is `Any`.
 //!
 //! # Threads
 //! Envoy has one main thread and several workers. Configs, the bootstrap extension and the cluster live on
@@ -63,13 +65,14 @@ pub use cluster::{
     EnvoyClusterLoadBalancer, EnvoyClusterMetrics, EnvoyClusterScheduler, HostSelectionResult, PackedAddress,
 };
 pub use http::{
-    EnvoyHttpFilter, EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl, EnvoyHttpFilterImpl,
-    EnvoyHttpFilterScheduler, HttpFilter, HttpFilterConfig,
+    EnvoyGenericSecretId, EnvoyHttpFilter, EnvoyHttpFilterConfig, EnvoyHttpFilterConfigImpl,
+    EnvoyHttpFilterImpl, EnvoyHttpFilterScheduler, HttpFilter, HttpFilterConfig,
 };
 pub use init::{
     NEW_BOOTSTRAP_EXTENSION_CONFIG_FUNCTION, NEW_CLUSTER_CONFIG_FUNCTION, NEW_HTTP_FILTER_CONFIG_FUNCTION,
-    NEW_NETWORK_FILTER_CONFIG_FUNCTION, NewBootstrapExtensionConfigFunction, NewClusterConfigFunction,
-    NewHttpFilterConfigFunction, NewNetworkFilterConfigFunction, ProgramInitFunction,
+    NEW_HTTP_FILTER_PER_ROUTE_CONFIG_FUNCTION, NEW_NETWORK_FILTER_CONFIG_FUNCTION,
+    NewBootstrapExtensionConfigFunction, NewClusterConfigFunction, NewHttpFilterConfigFunction,
+    NewHttpFilterPerRouteConfigFunction, NewNetworkFilterConfigFunction, ProgramInitFunction,
 };
 pub use log::is_log_enabled;
 #[doc(hidden)]

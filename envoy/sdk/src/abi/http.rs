@@ -6,8 +6,10 @@ use super::{
     callbacks, envoy_dynamic_module_type_attribute_id as AttributeId,
     envoy_dynamic_module_type_envoy_buffer as EnvoyBuffer,
     envoy_dynamic_module_type_envoy_http_header as EnvoyHttpHeader,
+    envoy_dynamic_module_type_http_body_type as HttpBodyType,
     envoy_dynamic_module_type_http_filter_config_envoy_ptr as HttpFilterConfigEnvoyPtr,
     envoy_dynamic_module_type_http_filter_envoy_ptr as HttpFilterEnvoyPtr,
+    envoy_dynamic_module_type_http_filter_per_route_config_module_ptr as HttpFilterPerRouteConfigModulePtr,
     envoy_dynamic_module_type_http_filter_scheduler_module_ptr as HttpFilterSchedulerModulePtr,
     envoy_dynamic_module_type_http_filter_stream_reset_reason as HttpFilterStreamResetReason,
     envoy_dynamic_module_type_http_header_type as HttpHeaderType,
@@ -105,4 +107,21 @@ callbacks! {
         label_values_length: usize,
         value: u64,
     ) -> u32;
+    fn envoy_dynamic_module_callback_http_get_body_size(
+        filter_envoy_ptr: HttpFilterEnvoyPtr,
+        body_type: HttpBodyType,
+    ) -> usize;
+    fn envoy_dynamic_module_callback_get_most_specific_route_config(
+        filter_envoy_ptr: HttpFilterEnvoyPtr,
+    ) -> HttpFilterPerRouteConfigModulePtr;
+    fn envoy_dynamic_module_callback_http_filter_config_generic_secret_subscribe(
+        filter_config_envoy_ptr: HttpFilterConfigEnvoyPtr,
+        name: ModuleBuffer,
+        sds_config_source: ModuleBuffer,
+    ) -> usize;
+    fn envoy_dynamic_module_callback_http_filter_get_generic_secret(
+        filter_envoy_ptr: HttpFilterEnvoyPtr,
+        id: usize,
+        result: *mut EnvoyBuffer,
+    ) -> bool;
 }

@@ -1,5 +1,9 @@
 //! Envoy's side of one request.
 
+use std::any::Any;
+use std::sync::Arc;
+
+use super::config::EnvoyGenericSecretId;
 use super::scheduler::EnvoyHttpFilterScheduler;
 use crate::abi::{self, envoy_dynamic_module_type_metrics_result as MetricsResult};
 use crate::buffer::EnvoyBuffer;
@@ -15,12 +19,19 @@ pub trait EnvoyHttpFilter {
     fn get_request_header_value<'a>(&'a self, key: &str) -> Option<EnvoyBuffer<'a>>;
     /// Whether a request header has more than one value. **Not in the official SDK**: it allocates nothing.
     fn is_request_header_repeated(&self, key: &str) -> bool;
+    /// How many bytes the names and values of all request headers have together. Allocates nothing for up to
+    /// 32 headers. **Not in the official SDK**.
+    fn get_request_headers_byte_size(&self) -> usize;
     /// Sets a request header, replacing what is there.
     fn set_request_header(&mut self, key: &str, value: &[u8]) -> bool;
     /// Adds a request header beside what is there.
     fn add_request_header(&mut self, key: &str, value: &[u8]) -> bool;
     /// Removes a request header.
     fn remove_request_header(&mut self, key: &str) -> bool;
+
+    /// How many bytes of the request's body the running hook was called with; 0 outside of
+    /// [`HttpFilter::on_request_body`](super::HttpFilter::on_request_body).
+    fn get_received_request_body_size(&mut self) -> usize;
 
     /// Calls `visit` with the name and the value of every response header, in order. Allocates nothing for up
     /// to 32 headers. **Not in the official SDK**, which has `get_response_headers`.
@@ -63,6 +74,17 @@ pub trait EnvoyHttpFilter {
 
     /// Adds to a counter.
     fn increment_counter(&self, id: EnvoyCounterId, value: u64) -> Result<(), MetricsResult>;
+
+    /// What the module's own factory made of the per-route config that is nearest to the request's route: the
+    /// route's, or that of its virtual host, or that of the route table. `None` if there is none.
+    ///
+    /// It may be kept longer than the route exists. The official SDK's is not `Send + Sync`, although every
+    /// worker has it.
+    fn get_most_specific_route_config(&self) -> Option<Arc<dyn Any + Send + Sync>>;
+
+    /// The value of a generic secret as this worker has it: empty if it has not arrived yet. It may change
+    /// between two hooks. `None` if the filter's config has not subscribed to it.
+    fn get_generic_secret<'a>(&'a self, id: EnvoyGenericSecretId) -> Option<EnvoyBuffer<'a>>;
 
     /// The name of the cluster the route points at.
     fn get_cluster_name<'a>(&'a self) -> Option<EnvoyBuffer<'a>>;

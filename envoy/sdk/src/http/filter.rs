@@ -3,12 +3,17 @@
 mod headers;
 mod snapshot;
 
+use std::any::Any;
 use std::ffi::c_void;
+use std::sync::Arc;
 
+use super::config::EnvoyGenericSecretId;
 use super::envoy::EnvoyHttpFilter;
+use super::route_config;
 use super::scheduler::{EnvoyHttpFilterScheduler, FilterScheduler};
 use crate::abi::{
-    self, envoy_dynamic_module_type_http_header_type as HeaderType,
+    self, envoy_dynamic_module_type_http_body_type as BodyType,
+    envoy_dynamic_module_type_http_header_type as HeaderType,
     envoy_dynamic_module_type_metrics_result as MetricsResult,
 };
 use crate::buffer::EnvoyBuffer;
@@ -69,6 +74,16 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
         self.snapshot.is_repeated(key).unwrap_or_else(|| self.count_request_header(key) > 1)
     }
 
+    fn get_request_headers_byte_size(&self) -> usize {
+        self.snapshot.byte_size().unwrap_or_else(|| {
+            let mut size = 0;
+            self.visit_headers(HeaderType::RequestHeader, &mut |name, value| {
+                size += name.len() + value.len();
+            });
+            size
+        })
+    }
+
     #[inline]
     fn set_request_header(&mut self, key: &str, value: &[u8]) -> bool {
         self.set_header(HeaderType::RequestHeader, key, Some(value))
@@ -92,6 +107,14 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
     #[inline]
     fn remove_request_header(&mut self, key: &str) -> bool {
         self.set_header(HeaderType::RequestHeader, key, None)
+    }
+
+    #[inline]
+    fn get_received_request_body_size(&mut self) -> usize {
+        // SAFETY: the filter is live; Envoy knows of a body only while it calls the hook with it.
+        unsafe {
+            abi::envoy_dynamic_module_callback_http_get_body_size(self.raw_ptr, BodyType::ReceivedRequestBody)
+        }
     }
 
     #[inline]
@@ -201,6 +224,24 @@ impl EnvoyHttpFilter for EnvoyHttpFilterImpl {
                 value,
             )
         })
+    }
+
+    fn get_most_specific_route_config(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        // SAFETY: the filter is live.
+        let config =
+            unsafe { abi::envoy_dynamic_module_callback_get_most_specific_route_config(self.raw_ptr) };
+        // SAFETY: the request holds its route, and with it the config, until the route is chosen anew, which
+        // needs `&mut self`.
+        unsafe { route_config::get(config) }
+    }
+
+    fn get_generic_secret<'a>(&'a self, id: EnvoyGenericSecretId) -> Option<EnvoyBuffer<'a>> {
+        // SAFETY: the filter is live, and Envoy replaces a worker's value only between two hooks.
+        unsafe {
+            self.get_buffer(|filter, result| {
+                abi::envoy_dynamic_module_callback_http_filter_get_generic_secret(filter, id.0, result)
+            })
+        }
     }
 
     fn get_cluster_name<'a>(&'a self) -> Option<EnvoyBuffer<'a>> {

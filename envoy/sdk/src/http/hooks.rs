@@ -243,6 +243,28 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     }
 }
 
+#[unsafe(no_mangle)]
+unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
+    envoy_ptr: *mut c_void,
+    module_ptr: *const c_void,
+    end_of_stream: bool,
+) -> RequestBodyStatus {
+    // SAFETY: the pointers are those Envoy called this hook with.
+    unsafe {
+        call(
+            "http_filter_request_body",
+            envoy_ptr,
+            module_ptr,
+            |filter, envoy| filter.on_request_body(envoy, end_of_stream),
+            |_| RequestBodyStatus::StopIterationNoBuffer,
+            |envoy| {
+                answer_panic(envoy);
+                RequestBodyStatus::StopIterationNoBuffer
+            },
+        )
+    }
+}
+
 /// Whether Envoy's pointer stands for a filter that could be made.
 ///
 /// # Safety
@@ -250,20 +272,6 @@ unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
 unsafe fn is_made(module_ptr: *const c_void) -> bool {
     // SAFETY: the caller's promise is the one `Held::new` asks for.
     unsafe { Held::new(module_ptr) }.filter().is_some()
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
-    _envoy_ptr: *mut c_void,
-    module_ptr: *const c_void,
-    _end_of_stream: bool,
-) -> RequestBodyStatus {
-    // SAFETY: the pointer is the one Envoy called this hook with.
-    if unsafe { is_made(module_ptr) } {
-        RequestBodyStatus::Continue
-    } else {
-        RequestBodyStatus::StopIterationNoBuffer
-    }
 }
 
 #[unsafe(no_mangle)]

@@ -129,6 +129,40 @@ fn a_header_that_is_there_twice_is_told_from_one_that_is_there_once_among_any_nu
 }
 
 #[test]
+fn the_size_of_all_headers_is_that_of_their_names_and_values_as_they_are_now() {
+    for count in [0, 1, 31, 32, 33, 100] {
+        on("request_headers", move |envoy| {
+            assert_eq!(envoy.get_request_headers_byte_size(), count * 10);
+            envoy.set_request_header("more", b"bytes");
+            assert_eq!(envoy.get_request_headers_byte_size(), count * 10 + 9);
+        });
+        let filter = Filter::new(&config());
+        for number in 0..count {
+            filter.add(HeaderType::RequestHeader, &format!("h{number:03}"), b"\xffvalue");
+        }
+        filter.request_headers();
+        assert_eq!(host::logged(), [], "with {count} headers");
+    }
+}
+
+#[test]
+fn a_hook_is_told_how_much_of_the_body_it_was_called_with() {
+    thread_local!(static SIZES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) });
+    script(|at, envoy| {
+        if at.starts_with("request_") {
+            SIZES.with_borrow_mut(|sizes| sizes.push(envoy.get_received_request_body_size()));
+        }
+    });
+    let filter = Filter::new(&config());
+    filter.request_headers();
+    for size in [16_384, 0, 7] {
+        filter.body.set(size);
+        assert_eq!(filter.call("request_body"), 0);
+    }
+    assert_eq!(SIZES.take(), [0, 16_384, 0, 7]);
+}
+
+#[test]
 fn any_number_of_response_headers_is_visited_each_once_and_in_order() {
     for count in [0, 1, 31, 32, 33, 100] {
         on("response_headers", move |envoy| {
@@ -175,11 +209,10 @@ fn the_status_of_a_hook_reaches_envoy() {
 }
 
 #[test]
-fn bodies_trailers_and_what_nothing_listens_to_pass() {
+fn answers_bodies_trailers_and_what_nothing_listens_to_pass() {
     script(|at, _| assert!(at == "new", "no hook of the module is called"));
     let filter = Filter::new(&config());
     for hook in [
-        "request_body",
         "request_trailers",
         "response_body",
         "response_trailers",
@@ -201,7 +234,9 @@ fn bodies_trailers_and_what_nothing_listens_to_pass() {
 #[test]
 fn a_panic_on_the_way_in_answers_the_request_and_stops_it() {
     let config = config();
-    for (hook, status) in [("request_headers", STOP_ITERATION), ("scheduled", 0)] {
+    for (hook, status) in
+        [("request_headers", STOP_ITERATION), ("request_body", STOP_NO_BUFFER), ("scheduled", 0)]
+    {
         let before = panics();
         script(move |at, _| assert!(at != hook, "scripted"));
         let filter = Filter::new(&config);

@@ -6,5 +6,6 @@ mod bootstrap;
 mod cluster;
 mod host;
 mod http;
+mod http_configs;
 mod module;
 mod network;

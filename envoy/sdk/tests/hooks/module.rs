@@ -1,11 +1,12 @@
 //! The module under test. Its filters, extension and clusters do what the running test has put into a script.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use envoy_proxy_dynamic_modules_rust_sdk::*;
 
-declare_all_init_functions!(init, bootstrap: crate::bootstrap::new_config, http: new_http, cluster: crate::cluster::new_config, network: crate::network::new_config);
+declare_all_init_functions!(init, bootstrap: crate::bootstrap::new_config, http: new_http, http_per_route: new_route_config, cluster: crate::cluster::new_config, network: crate::network::new_config);
 
 fn init() -> bool {
     INIT.get()
@@ -54,9 +55,28 @@ fn new_http(
         b"reject" => return None,
         b"panic" => panic!("no config"),
         b"metrics" => crate::http::use_metrics(envoy),
+        b"secrets" => crate::http_configs::use_secrets(envoy),
         _ => {}
     }
     Some(Box::new(Config))
+}
+
+/// What the module makes of a per-route config.
+pub(crate) struct RouteConfig(pub(crate) Vec<u8>);
+
+impl Drop for RouteConfig {
+    fn drop(&mut self) {
+        note("route config dropped");
+    }
+}
+
+fn new_route_config(name: &str, config: &[u8]) -> Option<Box<dyn Any + Send + Sync>> {
+    note(format!("route config {name:?} {config:?}"));
+    match config {
+        b"reject" => None,
+        b"panic" => panic!("no config"),
+        _ => Some(Box::new(RouteConfig(config.to_vec()))),
+    }
 }
 
 struct Config;
@@ -79,6 +99,7 @@ impl Drop for Filter {
 
 use abi::{
     envoy_dynamic_module_type_on_http_filter_local_reply_status as LocalReplyStatus,
+    envoy_dynamic_module_type_on_http_filter_request_body_status as RequestBodyStatus,
     envoy_dynamic_module_type_on_http_filter_request_headers_status as RequestHeadersStatus,
     envoy_dynamic_module_type_on_http_filter_response_headers_status as ResponseHeadersStatus,
 };
@@ -87,6 +108,10 @@ impl HttpFilter<EnvoyHttpFilterImpl> for Filter {
     fn on_request_headers(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> RequestHeadersStatus {
         (self.0)("request_headers", envoy);
         RequestHeadersStatus::StopAllIterationAndWatermark
+    }
+    fn on_request_body(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> RequestBodyStatus {
+        (self.0)("request_body", envoy);
+        RequestBodyStatus::Continue
     }
     fn on_response_headers(&self, envoy: &mut EnvoyHttpFilterImpl, _eos: bool) -> ResponseHeadersStatus {
         (self.0)("response_headers", envoy);

@@ -85,18 +85,16 @@ impl Snapshot {
         Some(self.named(name)?.nth(1).is_some())
     }
 
+    /// The bytes of all names and values; `None` where Envoy has to be asked.
+    pub(super) fn byte_size(&self) -> Option<usize> {
+        Some(self.entries()?.iter().map(|entry| entry.key_length + entry.value_length).sum())
+    }
+
     /// The entries of a name, in order; `None` where Envoy has to be asked.
     #[inline]
     fn named<'a>(&'a self, name: &'a str) -> Option<impl Iterator<Item = &'a RawHeader>> {
-        let count = match self.state.get() {
-            State::Read(count) => count,
-            State::TooMany => return None,
-            State::Unread => self.read()?,
-        };
-        let count = if self.lengths.get() & length_bit(name.len()) == 0 { 0 } else { count };
-        // SAFETY: `read` filled at least `count` entries and is not run again while a view of them can live:
-        // it runs only in the state `Unread`, which needs `&mut self` to come back to.
-        let entries = unsafe { std::slice::from_raw_parts(self.entries.get().cast::<RawHeader>(), count) };
+        let entries = self.entries()?;
+        let entries = if self.lengths.get() & length_bit(name.len()) == 0 { &[] } else { entries };
         Some(entries.iter().filter(move |entry| {
             // SAFETY: Envoy's pointer and length; the headers stay as they are, as promised to `new`.
             let key = unsafe { EnvoyBuffer::new_from_raw(entry.key_ptr.cast(), entry.key_length) };
@@ -105,6 +103,19 @@ impl Snapshot {
             key.as_slice().len() == name.len()
                 && (key.as_slice() == name.as_bytes() || key.as_slice().eq_ignore_ascii_case(name.as_bytes()))
         }))
+    }
+
+    /// All entries; `None` where Envoy has to be asked.
+    #[inline]
+    fn entries(&self) -> Option<&[RawHeader]> {
+        let count = match self.state.get() {
+            State::Read(count) => count,
+            State::TooMany => return None,
+            State::Unread => self.read()?,
+        };
+        // SAFETY: `read` filled at least `count` entries and is not run again while a view of them can live:
+        // it runs only in the state `Unread`, which needs `&mut self` to come back to.
+        Some(unsafe { std::slice::from_raw_parts(self.entries.get().cast::<RawHeader>(), count) })
     }
 
     /// Reads all headers, if there is room for them.

@@ -54,6 +54,8 @@ pub(crate) enum OnReply {
 /// A filter configuration of the host.
 pub(crate) struct Config {
     pub metrics: Metrics,
+    /// Name, source and value of each secret that the module has subscribed to, by ID from 1.
+    pub secrets: RefCell<Vec<(String, String, Bytes)>>,
     pub module: Cell<*const std::ffi::c_void>,
 }
 
@@ -70,6 +72,29 @@ pub(crate) struct Filter {
     pub continued: Cell<u32>,
     /// How often the module made Envoy choose the route again. There is no route before.
     pub route_choices: Cell<u32>,
+    /// The per-route config of the route.
+    pub route_config: Cell<*const std::ffi::c_void>,
+    /// How much of the body the next call of the hook comes with.
+    pub body: Cell<usize>,
+    /// How much the running hook was called with.
+    received: Cell<usize>,
+}
+
+/// A per-route config of the host.
+pub(crate) struct RouteConfig(pub *const std::ffi::c_void);
+
+impl RouteConfig {
+    /// Takes a per-route config; the module's pointer is null if it refused.
+    pub(crate) fn new(name: EnvoyBuf, config: EnvoyBuf) -> Self {
+        assert_eq!(super::program_init().as_deref(), Some("v0.2.0"));
+        Self(unsafe { envoy_dynamic_module_on_http_filter_per_route_config_new(name, config) })
+    }
+}
+
+impl Drop for RouteConfig {
+    fn drop(&mut self) {
+        unsafe { envoy_dynamic_module_on_http_filter_per_route_config_destroy(self.0) };
+    }
 }
 
 unsafe extern "C" {
@@ -79,6 +104,11 @@ unsafe extern "C" {
         config: EnvoyBuf,
     ) -> *const std::ffi::c_void;
     fn envoy_dynamic_module_on_http_filter_config_destroy(module: *const std::ffi::c_void);
+    fn envoy_dynamic_module_on_http_filter_per_route_config_new(
+        name: EnvoyBuf,
+        config: EnvoyBuf,
+    ) -> *const std::ffi::c_void;
+    fn envoy_dynamic_module_on_http_filter_per_route_config_destroy(module: *const std::ffi::c_void);
     fn envoy_dynamic_module_on_http_filter_new(
         config: *const std::ffi::c_void,
         envoy: P,
@@ -179,7 +209,11 @@ impl Config {
     /// Takes a configuration; the module's pointer is null if it refused.
     pub(crate) fn new(name: EnvoyBuf, config: EnvoyBuf) -> Rc<Self> {
         assert_eq!(super::program_init().as_deref(), Some("v0.2.0"));
-        let this = Rc::new(Self { metrics: Metrics::default(), module: Cell::new(std::ptr::null()) });
+        let this = Rc::new(Self {
+            metrics: Metrics::default(),
+            secrets: RefCell::default(),
+            module: Cell::new(std::ptr::null()),
+        });
         this.module.set(unsafe { envoy_dynamic_module_on_http_filter_config_new(this.ptr(), name, config) });
         this.metrics.frozen.set(true);
         this
@@ -210,6 +244,9 @@ impl Filter {
             queue: Arc::default(),
             continued: Cell::new(0),
             route_choices: Cell::new(0),
+            route_config: Cell::new(std::ptr::null()),
+            body: Cell::new(0),
+            received: Cell::new(0),
         });
         this.module.set(unsafe { envoy_dynamic_module_on_http_filter_new(config.module.get(), this.ptr()) });
         this
@@ -250,7 +287,12 @@ impl Filter {
         unsafe {
             match hook {
                 "request_headers" => envoy_dynamic_module_on_http_filter_request_headers(p, m, false) as u32,
-                "request_body" => envoy_dynamic_module_on_http_filter_request_body(p, m, true) as u32,
+                "request_body" => {
+                    self.received.set(self.body.get());
+                    let status = envoy_dynamic_module_on_http_filter_request_body(p, m, true);
+                    self.received.set(0);
+                    status as u32
+                }
                 "request_trailers" => envoy_dynamic_module_on_http_filter_request_trailers(p, m) as u32,
                 "response_headers" => {
                     envoy_dynamic_module_on_http_filter_response_headers(p, m, false) as u32

@@ -6,6 +6,7 @@ use envoy_proxy_dynamic_modules_rust_sdk::abi::{
     envoy_dynamic_module_type_attribute_id as AttributeId,
     envoy_dynamic_module_type_envoy_buffer as EnvoyBuf,
     envoy_dynamic_module_type_envoy_http_header as EnvoyHeader,
+    envoy_dynamic_module_type_http_body_type as BodyType,
     envoy_dynamic_module_type_http_filter_stream_reset_reason as ResetReason,
     envoy_dynamic_module_type_http_header_type as HeaderType,
     envoy_dynamic_module_type_module_buffer as ModuleBuf,
@@ -232,4 +233,45 @@ extern "C" fn envoy_dynamic_module_callback_http_get_cluster_name(p: P, result: 
 extern "C" fn envoy_dynamic_module_callback_http_clear_route_cache(p: P) {
     let choices = &unsafe { filter(p) }.route_choices;
     choices.set(choices.get() + 1);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_get_body_size(p: P, kind: BodyType) -> usize {
+    assert_eq!(kind, BodyType::ReceivedRequestBody, "nothing else is asked for");
+    unsafe { filter(p) }.received.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_get_most_specific_route_config(p: P) -> *const std::ffi::c_void {
+    unsafe { filter(p) }.route_config.get()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_config_generic_secret_subscribe(
+    p: P,
+    name: ModuleBuf,
+    source: ModuleBuf,
+) -> usize {
+    let config = unsafe { &*p.cast::<Config>() };
+    let [name, source] = [name, source].map(|lent| unsafe { take(lent) });
+    if name.is_empty() || config.metrics.frozen.get() {
+        return 0;
+    }
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let mut secrets = config.secrets.borrow_mut();
+    secrets.push((text(name), text(source), Vec::new()));
+    secrets.len()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn envoy_dynamic_module_callback_http_filter_get_generic_secret(
+    p: P,
+    id: usize,
+    result: *mut EnvoyBuf,
+) -> bool {
+    let config = &unsafe { filter(p) }.config;
+    let secrets = config.secrets.borrow();
+    let value = id.checked_sub(1).and_then(|at| secrets.get(at)).map(|(_, _, value)| value);
+    unsafe { *result = value.map_or(NOTHING, |value| give(value)) };
+    value.is_some()
 }
