@@ -97,8 +97,8 @@ pub(crate) use host::{Endpoint, Host};
 pub(crate) use hosts::{Opener, Socket, Want};
 pub(crate) use process::{in_use, status};
 pub(crate) use shared::{Shared, Waker, Wakeup};
-pub(crate) use streams::{END, Token, enter, leave, refuse};
-pub(crate) use usage::{Client, Exceeded, Limits};
+pub(crate) use streams::{END, Token, enter, has_given_up, leave, refuse, try_until};
+pub(crate) use usage::{Client, Exceeded, Limits, Rate};
 pub(crate) use worker::{Found, Pick, SANDBOX_ID, TARGET, find};
 
 /// Where a route is served, if it is: its hosts are there and nowhere else.

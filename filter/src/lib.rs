@@ -28,6 +28,7 @@ declare_all_init_functions!(
     init,
     bootstrap: bootstrap::new_config,
     http: http::new_config,
+    http_per_route: http::new_route_config,
     cluster: cluster::new_config,
     network: connections::new_config,
 );

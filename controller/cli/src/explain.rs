@@ -5,8 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use sandgate_request::{
-    ACCESS_TOKEN, Address, Decision, FilterConfig, Headers, Media, Recognition, Refusal, SECURE_ACCESS, Step,
-    Unaddressed, choose_reading, decide, has_refused_method, recognise, reply,
+    ACCESS_TOKEN, Address, Decision, FilterConfig, Headers, Keyless, Media, Pass, Recognition, Refusal,
+    SECURE_ACCESS, Step, Stop, Unaddressed, choose_reading, decide, has_refused_method, health_check,
+    lookup_ids, recognise, reply,
 };
 use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
@@ -30,6 +31,9 @@ mod tests;
 use hint::{hint, is_word};
 use report::{Found, Report, Verdict};
 
+/// What a report says of a token of a running gateway.
+const TAKEN: &str = "the admin pages never show tokens: the one sent is taken for right";
+
 type Header = (String, Vec<u8>);
 
 pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
@@ -44,11 +48,13 @@ pub(crate) async fn explain(args: Explain) -> Result<ExitCode, Failure> {
         Recognition::Addressed(address) => {
             let readings: Vec<Address> =
                 [address.other_reading(), Some(address)].into_iter().flatten().collect();
-            let ids: Vec<&str> = readings.iter().map(Address::id).collect();
-            look_up(&args, observed, &ids, &headers).await?
+            let ids: Vec<String> = readings.iter().flat_map(|address| lookup_ids(address, &config)).collect();
+            look_up(&args, observed, &ids, &headers, &config).await?
         }
         // Not a request, but perhaps a sandbox.
-        _ if is_word(&args.url) => look_up(&args, observed, &[&args.url], &headers).await?,
+        _ if is_word(&args.url) => {
+            look_up(&args, observed, std::slice::from_ref(&args.url), &headers, &config).await?
+        }
         _ => None,
     };
     let mut report = judge(&headers, &config, steps, table.as_ref());
@@ -80,8 +86,9 @@ pub(crate) fn read_routes(path: &Path) -> Result<Vec<Observation>, Failure> {
 async fn look_up(
     args: &Explain,
     observed: Option<Vec<Observation>>,
-    ids: &[&str],
+    ids: &[String],
     headers: &[Header],
+    config: &FilterConfig,
 ) -> Result<Option<Table>, Failure> {
     let (writer, reader) = RouteTable::new(Limits::default());
     let mut note = None;
@@ -93,11 +100,9 @@ async fn look_up(
         format!("the routes file {}", path.display())
     } else if let Some(url) = &args.admin {
         let admin = Admin::new(url);
-        // A host is not case sensitive: the gateway looks for the id in lower case too.
-        let as_sent_and_folded = |id: &&str| [(*id).to_owned(), id.to_ascii_lowercase()];
-        for id in ids.iter().flat_map(as_sent_and_folded) {
-            if let Some(view) = one(&admin, &id).await? {
-                note = note.or(take_over(&writer, &view, headers)?);
+        for id in ids {
+            if let Some(view) = one(&admin, id).await? {
+                note = note.or(take_over(&writer, &view, headers, config)?);
             }
         }
         if is_ready(&admin).await? {
@@ -121,6 +126,7 @@ fn take_over(
     writer: &RouteWriter,
     view: &RouteView,
     headers: &[Header],
+    config: &FilterConfig,
 ) -> Result<Option<&'static str>, Failure> {
     let odd = |what: &str| failed!("the gateway's route {} has an odd {what}", view.id);
     let names: &[&str] = if view.secure_access { &[SECURE_ACCESS] } else { &[ACCESS_TOKEN, SECURE_ACCESS] };
@@ -131,12 +137,14 @@ fn take_over(
         .find_map(|name| headers.with(name, |token| token.map(|token| token.trim_ascii().to_vec())));
     let (token, note) = match (view.auth, sent) {
         (false, _) => (None, None),
-        (true, Some(sent)) if !sent.is_empty() => {
-            (Some(secret(&sent)), Some("the admin pages never show tokens: the one sent is taken for right"))
-        }
+        (true, Some(sent)) if !sent.is_empty() => (Some(secret(&sent)), Some(TAKEN)),
         // Nothing was sent, so anything but nothing will do.
         (true, _) => (Some(secret(b"a token")), None),
     };
+    let sent = headers.with(config.traffic_header(), |token| token.map(|token| token.trim_ascii().to_vec()));
+    let sent = sent.filter(|sent| !sent.is_empty() && view.traffic_token);
+    let note = note.or(sent.is_some().then_some(TAKEN));
+    let traffic_token = view.traffic_token.then(|| Secret::new(sent.unwrap_or_else(|| b"a token".to_vec())));
     let observed = Observation {
         key: ObjectKey::new(&view.provider, &view.namespace, &view.name).map_err(|_| odd("name"))?,
         id: view.id.clone(),
@@ -146,6 +154,7 @@ fn take_over(
         version: view.version.parse::<Version>().map_err(|_| odd("version"))?,
         ip: view.ip.as_deref().map(str::parse).transpose().map_err(|_| odd("address"))?,
         token,
+        traffic_token,
         require_traffic_auth: view.require_traffic_auth,
         clash: if view.ambiguous { Clash::Refuse } else { Clash::Rank },
         created: Some(1),
@@ -164,6 +173,13 @@ fn take_over(
     Ok(note)
 }
 
+/// The path without the tag of a signature. A sandbox that is not closed gets the tag as a part of its path;
+/// what is printed here is copied into tickets.
+fn without_tag(path: &str, address: &Address) -> String {
+    let Some(signature) = address.signature() else { return path.to_owned() };
+    path.replacen(&*String::from_utf8_lossy(signature.tag()), "*********", 1)
+}
+
 fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Option<&Table>) -> Report {
     let mut report = Report::new(steps);
     let refuse =
@@ -177,6 +193,7 @@ fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Opt
         }
         Recognition::Unaddressed => {
             report.verdict = match config.unaddressed() {
+                _ if let Some(health) = health_check(headers, config) => Verdict::Health(health),
                 Unaddressed::Pass => Verdict::Passed,
                 Unaddressed::Refuse if has_refused_method(headers) => refuse(Refusal::Method, None),
                 Unaddressed::Refuse => refuse(Refusal::Unaddressed, None),
@@ -190,25 +207,33 @@ fn judge(headers: &[Header], config: &FilterConfig, steps: Vec<Step>, table: Opt
             };
             let ready = table.reader.is_ready();
             let pinned = table.reader.pin();
-            let decision = match choose_reading(&mut address, &pinned) {
-                Ok(()) => decide(&address, &pinned, ready, headers, config),
-                Err(refusal) => Decision::Refuse(refusal),
+            // The keys are the gateway's: what can be judged without them is.
+            let door = Keyless::default();
+            let decision = match choose_reading(&mut address, &pinned, headers, config, &door) {
+                Ok(()) => decide(&address, &pinned, ready, headers, config, &door),
+                Err(Stop::Wait(wait)) => Decision::Wait(wait),
+                Err(Stop::Refuse(refusal)) => Decision::Refuse(refusal),
             };
             let route = match decision {
-                Decision::Forward(route) => Some(route),
-                Decision::Refuse(_) => pinned.get(address.id()),
+                Decision::Forward(pass) => Some(pass.route),
+                Decision::Wait(_) | Decision::Refuse(_) => {
+                    sandgate_request::look_up(&address, &pinned, config)
+                        .ok()
+                        .or_else(|| pinned.get(address.id()))
+                }
             };
             report.table = Some(Found::new(&table.source, ready, route, table.note));
             report.verdict = match decision {
-                Decision::Forward(route) => {
+                Decision::Forward(Pass { route, is_closed, .. }) => {
                     let path = headers.with(":path", |path| {
                         let path = path.unwrap_or_default();
-                        let sent = address.rewrite(path).unwrap_or(path.into());
-                        String::from_utf8_lossy(&sent).into_owned()
+                        let sent = address.rewrite(path, is_closed).unwrap_or(path.into());
+                        without_tag(&String::from_utf8_lossy(&sent), &address)
                     });
                     let upstream = route.authority(address.port()).as_str().to_owned();
                     Verdict::Forwarded { upstream, path, rewritten: address.rewrites_path() }
                 }
+                Decision::Wait(_) => refuse(Refusal::AuthBusy, Some(&address)),
                 Decision::Refuse(refusal) => refuse(refusal, Some(&address)),
             };
             report.address = Some(address);

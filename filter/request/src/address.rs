@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use sandgate_routes::{MAX_ID, is_valid_id};
 
 use crate::recognise::host::Reading;
+use crate::recognise::signature::RouteSignature;
 
 /// Whose conventions an address follows. It also decides the statuses of refusals and the header of the
 /// token.
@@ -42,7 +43,7 @@ pub enum Form {
     KruisePath,
     /// `e2b-sandbox-id: {id}`, `e2b-sandbox-port: {port}`
     KruiseHeader,
-    /// `OpenSandbox-Ingress-To: {id}-{port}[.{domain}]`
+    /// `OpenSandbox-Ingress-To: {id}-{port}[-{expires}-{signature}][.{domain}]`
     OpenSandboxHeader,
     /// `X-Sandbox-ID: {name}`, `X-Sandbox-Namespace: {namespace}`, `X-Sandbox-Port: {port}`
     AgentSandboxHeader,
@@ -50,17 +51,20 @@ pub enum Form {
     SandboxEnvHeader,
     /// `{port}-{id}.{domain}`
     KruiseHost,
-    /// `{id}-{port}.{domain}`
+    /// `{id}-{port}[-{expires}-{signature}].{domain}`
     OpenSandboxHost,
     /// `/sandboxes/{id}/{port}/{rest}`
     SandboxEnvPath,
-    /// `/{id}/{port}/{rest}`
+    /// `/sandboxes/{id}/proxy/{port}/{rest}`, also below `/v1`: what OpenSandbox's server says where it is
+    /// asked for endpoints behind itself
+    OpenSandboxProxyPath,
+    /// `/{id}/{port}[/{expires}/{signature}]/{rest}`
     OpenSandboxPath,
 }
 
 impl Form {
     /// Every form, in the order of recognition.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::KruisePath,
         Self::KruiseHeader,
         Self::OpenSandboxHeader,
@@ -69,6 +73,7 @@ impl Form {
         Self::KruiseHost,
         Self::OpenSandboxHost,
         Self::SandboxEnvPath,
+        Self::OpenSandboxProxyPath,
         Self::OpenSandboxPath,
     ];
 
@@ -77,7 +82,10 @@ impl Form {
         match self {
             Self::KruisePath | Self::KruiseHeader | Self::KruiseHost => Dialect::Kruise,
             Self::AgentSandboxHeader => Dialect::AgentSandbox,
-            Self::OpenSandboxHeader | Self::OpenSandboxHost | Self::OpenSandboxPath => Dialect::OpenSandbox,
+            Self::OpenSandboxHeader
+            | Self::OpenSandboxHost
+            | Self::OpenSandboxProxyPath
+            | Self::OpenSandboxPath => Dialect::OpenSandbox,
             Self::SandboxEnvHeader | Self::SandboxEnvPath => Dialect::SandboxEnv,
         }
     }
@@ -93,6 +101,7 @@ impl Form {
             Self::KruiseHost => "kruise-host",
             Self::OpenSandboxHost => "opensandbox-host",
             Self::SandboxEnvPath => "sandbox-env-path",
+            Self::OpenSandboxProxyPath => "opensandbox-proxy-path",
             Self::OpenSandboxPath => "opensandbox-path",
         }
     }
@@ -110,8 +119,15 @@ impl Form {
             Self::KruiseHost => "host {port}-{id}.{domain}",
             Self::OpenSandboxHost => "host {id}-{port}.{domain}",
             Self::SandboxEnvPath => "path /sandboxes/{id}/{port}/{rest}",
+            Self::OpenSandboxProxyPath => "path /sandboxes/{id}/proxy/{port}/{rest}",
             Self::OpenSandboxPath => "path /{id}/{port}/{rest}",
         }
+    }
+
+    /// Whether the form is a path that an application may have for itself. Such a form is tried last, and is
+    /// none beside another address.
+    pub(crate) const fn is_weak(self) -> bool {
+        matches!(self, Self::SandboxEnvPath | Self::OpenSandboxProxyPath | Self::OpenSandboxPath)
     }
 
     /// Whether IDs of this form come from a host name, where case carries no meaning.
@@ -135,12 +151,14 @@ pub enum Part {
     Path,
     /// A header that was sent more than once: servers differ on which of them counts.
     Repeated,
+    /// The address that a client believes its sandbox to have.
+    PodIp,
 }
 
 impl Part {
     /// Every part.
-    pub const ALL: [Self; 6] =
-        [Self::Id, Self::Port, Self::Namespace, Self::Host, Self::Path, Self::Repeated];
+    pub const ALL: [Self; 7] =
+        [Self::Id, Self::Port, Self::Namespace, Self::Host, Self::Path, Self::Repeated, Self::PodIp];
 
     /// The name used in replies and logs.
     pub const fn as_str(self) -> &'static str {
@@ -151,6 +169,7 @@ impl Part {
             Self::Host => "host",
             Self::Path => "path",
             Self::Repeated => "header",
+            Self::PodIp => "pod_ip",
         }
     }
 
@@ -163,6 +182,7 @@ impl Part {
             Self::Host => "malformed_host",
             Self::Path => "malformed_path",
             Self::Repeated => "duplicate_header",
+            Self::PodIp => "malformed_pod_ip",
         }
     }
 
@@ -181,6 +201,7 @@ impl Part {
             Self::Repeated => {
                 "A header that names a sandbox or holds its token must be sent once, under one name."
             }
+            Self::PodIp => "X-Sandbox-Pod-IP must be an IP address.",
         }
     }
 }
@@ -205,6 +226,8 @@ pub struct Address {
     default_port: bool,
     /// Where the path for the sandbox begins in the request's path; 0 when the path stays as it is.
     cut: usize,
+    /// Of a signed route. Of two readings of a host it belongs to that of OpenSandbox.
+    signature: Option<RouteSignature>,
     other: Option<Other>,
 }
 
@@ -244,10 +267,18 @@ impl Address {
             port: port.number,
             default_port: port.is_default,
             cut,
+            signature: None,
             other: None,
         };
         address.put(text);
         address
+    }
+
+    /// The same address with the signature of its route, if it has one.
+    #[inline]
+    pub(crate) fn signed(mut self, signature: Option<RouteSignature>) -> Self {
+        self.signature = signature;
+        self
     }
 
     /// Sets the text. It has been checked, so it fits.
@@ -266,6 +297,7 @@ impl Address {
     #[inline]
     pub(crate) fn of_label(label: &[u8], first: &Reading<'_>, other: Option<&Reading<'_>>) -> Self {
         let mut address = Self::of_valid(first.id, first.form, first.port.into(), 0);
+        address.signature = first.signature.or_else(|| other?.signature);
         if let Some(other) = other {
             address.add_reading(label, other);
         }
@@ -365,6 +397,13 @@ impl Address {
         self.form
     }
 
+    /// The signature, where the route is a signed one of OpenSandbox. It is over the [ID](Self::id) as it was
+    /// sent, the [port](Self::port) and its expiry. A signature in another form of the same request is not
+    /// looked at.
+    pub fn signature(&self) -> Option<&RouteSignature> {
+        self.signature.as_ref().filter(|_| self.dialect() == Dialect::OpenSandbox)
+    }
+
     /// The ID to look up, in the case it was sent in.
     pub fn id(&self) -> &str {
         as_str(self.id_bytes())
@@ -412,15 +451,20 @@ impl Address {
 
     /// The path for the sandbox, given the `:path` the address was read from; `None` when it stays as it is.
     ///
-    /// Only the prefix goes: what follows the port segment, query included, is kept byte for byte, and a
-    /// missing slash is added. So `/kruise/demo/80//x` becomes `//x`, just as a client using the host form
-    /// would have sent it: the path is in origin form, begins with `/` and is carried apart from the
-    /// authority, so a second slash cannot be taken for one. Borrowed in all cases but `…/{port}?query`.
-    pub fn rewrite<'p>(&self, path: &'p [u8]) -> Option<Cow<'p, [u8]>> {
+    /// `signed` says whether a signature in the path is one: the sandbox is closed with a token. To a sandbox
+    /// that is not, a path that looks signed is a path like any other, and all of it behind the port is sent
+    /// on. It changes nothing where there is no signature.
+    ///
+    /// Only the prefix goes: what follows it, query included, is kept byte for byte, and a missing slash is
+    /// added. So `/kruise/demo/80//x` becomes `//x`, just as a client using the host form would have sent it:
+    /// the path is in origin form, begins with `/` and is carried apart from the authority, so a second slash
+    /// cannot be taken for one. Borrowed in all cases but `…/{port}?query`.
+    pub fn rewrite<'p>(&self, path: &'p [u8], signed: bool) -> Option<Cow<'p, [u8]>> {
         if self.cut == 0 {
             return None;
         }
-        let rest = path.get(self.cut..)?;
+        let signature = self.signature.as_ref().filter(|_| signed).map_or(0, RouteSignature::path_len);
+        let rest = path.get(self.cut + signature..)?;
         match rest.first() {
             None => Some(Cow::Borrowed(b"/")),
             Some(b'/') => Some(Cow::Borrowed(rest)),
@@ -437,6 +481,7 @@ impl std::fmt::Debug for Address {
             .field("id", &self.id())
             .field("port", &self.port)
             .field("cut", &self.cut)
+            .field("signature", &self.signature)
             .field("other", &self.other)
             .finish()
     }
@@ -444,8 +489,16 @@ impl std::fmt::Debug for Address {
 
 impl PartialEq for Address {
     fn eq(&self, other: &Self) -> bool {
-        (self.form, self.id(), self.namespace_len, self.port, self.cut, self.other)
-            == (other.form, other.id(), other.namespace_len, other.port, other.cut, other.other)
+        (self.form, self.id(), self.namespace_len, self.port, self.cut, self.signature, self.other)
+            == (
+                other.form,
+                other.id(),
+                other.namespace_len,
+                other.port,
+                other.cut,
+                other.signature,
+                other.other,
+            )
     }
 }
 

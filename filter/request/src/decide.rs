@@ -5,33 +5,76 @@
 //! 1. the method is neither CONNECT nor TRACE;
 //! 2. the config allows the port;
 //! 3. the first lists are in the table;
-//! 4. the table has the ID, and one object alone has it;
-//! 5. the object is the one that the request names by namespace and name, and by UID;
-//! 6. the sandbox is running ([`verdict`]) and has an IP address;
-//! 7. no token is sent twice, no traffic token is required, and the access token is right.
+//! 4. in the agent-sandbox dialect, where the config has callers: the caller may ask;
+//! 5. the table has the ID, and one object alone has it;
+//! 6. the object is the one that the request names by namespace and name;
+//! 7. for an object of a provider that the callers are for: the caller may ask;
+//! 8. the request brings all that the sandbox asks for ([`credentials`]);
+//! 9. the sandbox is the one that the request names by UID, and has the address that it names;
+//! 10. the sandbox is running ([`verdict`]) and has an IP address.
+//!
+//! So whoever may not reach a sandbox does not learn its state, and wakes nobody.
 
 #[cfg(test)]
 mod tests;
 
-use sandgate_routes::{Capability, Pinned, Route, Service, State, TokenKind, verdict};
+use std::net::IpAddr;
 
+use sandgate_routes::{Capability, Pinned, Route, Service, State, verdict};
+
+use crate::callers;
+use crate::credentials;
+use crate::door::Door;
+use crate::look_up::{is_known, look_up};
 use crate::{Address, Dialect, FilterConfig, Headers, Part, Refusal};
 
-/// The header with the access token.
-pub const ACCESS_TOKEN: &str = "x-access-token";
-/// The header with the access token in the OpenSandbox dialect, and with the token of a sandbox that its
-/// owner has closed, in every dialect. It is for the gateway: no sandbox gets it.
-pub const SECURE_ACCESS: &str = "opensandbox-secure-access";
-
 const UID: &str = "x-sandbox-uid";
+const POD_IP: &str = "x-sandbox-pod-ip";
 
-/// Forward or refuse.
+/// Forward, wait or refuse.
 #[derive(Debug)]
 pub enum Decision<'t> {
-    /// The request goes to this sandbox, which is running and has an address.
-    Forward(&'t Route),
+    /// The request goes to its sandbox, which is running and has an address.
+    Forward(Pass<'t>),
+    /// It cannot be decided yet. When what is missing is there, it is decided again.
+    Wait(Wait),
     /// The request is answered here.
     Refuse(Refusal),
+}
+
+/// A request that goes to its sandbox.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'t> {
+    /// The sandbox.
+    pub route: &'t Route,
+    /// Whether the request's `Authorization` was for the gateway: then the sandbox does not get it.
+    pub authorization_is_ours: bool,
+    /// Whether the sandbox is closed with a token, so that a path which looks signed is signed.
+    pub is_closed: bool,
+}
+
+/// What a decision waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Keys of traffic JWTs that are newer than those known here.
+    NewerKeys,
+    /// The API server's word on the caller's token.
+    Review,
+}
+
+/// Why a decision ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It waits.
+    Wait(Wait),
+    /// It is no.
+    Refuse(Refusal),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refuse(refusal)
+    }
 }
 
 /// Whether the request has a method that no sandbox is ever sent. CONNECT asks for a tunnel, and TRACE for an
@@ -43,17 +86,30 @@ pub fn has_refused_method<H: Headers + ?Sized>(headers: &H) -> bool {
 /// Chooses between the readings of a host or a header that has two, by what the table knows. Without a second
 /// reading, as nearly always, nothing is looked up. If neither is known the first one stays.
 ///
+/// A caller who has to be known is checked before: which readings exist is for nobody else.
+///
 /// # Errors
-/// When both are known: it cannot be told which one is meant.
+/// When both are known: it cannot be told which one is meant. And when the caller may not ask, or cannot be
+/// judged yet.
 #[inline]
-pub fn choose_reading(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
-    if address.has_two_readings() { choose(address, table) } else { Ok(()) }
+pub fn choose_reading<H: Headers + ?Sized, D: Door>(
+    address: &mut Address,
+    table: &Pinned<'_>,
+    headers: &H,
+    config: &FilterConfig,
+    door: &D,
+) -> Result<(), Stop> {
+    if !address.has_two_readings() {
+        return Ok(());
+    }
+    check_named(address, headers, config, door)?;
+    Ok(choose(address, table, config)?)
 }
 
 #[cold]
-fn choose(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
+fn choose(address: &mut Address, table: &Pinned<'_>, config: &FilterConfig) -> Result<(), Refusal> {
     let Some(other) = address.other_reading() else { return Ok(()) };
-    match (is_known(address, table), is_known(&other, table)) {
+    match (is_known(address, table, config), is_known(&other, table, config)) {
         (true, true) => return Err(Refusal::TwoReadings),
         (false, true) => *address = other,
         (_, false) => address.drop_other_reading(),
@@ -64,63 +120,74 @@ fn choose(address: &mut Address, table: &Pinned<'_>) -> Result<(), Refusal> {
 /// Decides about one request whose reading is chosen. Never allocates, never panics.
 ///
 /// `ready` is asked of the reader before the table is pinned, so that a table which says ready is complete.
-pub fn decide<'t, H: Headers + ?Sized>(
+pub fn decide<'t, H: Headers + ?Sized, D: Door>(
     address: &Address,
     table: &'t Pinned<'_>,
     ready: bool,
     headers: &H,
     config: &FilterConfig,
+    door: &D,
 ) -> Decision<'t> {
-    match route(address, table, ready, headers, config) {
-        Ok(route) => Decision::Forward(route),
-        Err(refusal) => Decision::Refuse(refusal),
+    match route(address, table, ready, headers, config, door) {
+        Ok(pass) => Decision::Forward(pass),
+        Err(Stop::Wait(wait)) => Decision::Wait(wait),
+        Err(Stop::Refuse(refusal)) => Decision::Refuse(refusal),
     }
 }
 
-fn route<'t, H: Headers + ?Sized>(
+fn route<'t, H: Headers + ?Sized, D: Door>(
     address: &Address,
     table: &'t Pinned<'_>,
     ready: bool,
     headers: &H,
     config: &FilterConfig,
-) -> Result<&'t Route, Refusal> {
+    door: &D,
+) -> Result<Pass<'t>, Stop> {
     if has_refused_method(headers) {
-        return Err(Refusal::Method);
+        return Err(Refusal::Method.into());
     }
     if !config.allows_port(address.port()) {
-        return Err(Refusal::PortNotAllowed);
+        return Err(Refusal::PortNotAllowed.into());
     }
     if !ready {
-        return Err(Refusal::NotReady);
+        return Err(Refusal::NotReady.into());
     }
-    let route = look_up(address, table).ok_or(Refusal::Unknown)?;
-    if route.is_ambiguous() {
-        // It stands for several objects and is not compared with the one that was named.
-        return Err(Refusal::Ambiguous);
+    let mut authorization_is_ours = check_named(address, headers, config, door)?;
+    let route = look_up(address, table, config)?;
+    if !authorization_is_ours && let Some(callers) = config.callers() {
+        let object = route.key();
+        if callers.are_for(object.provider()) {
+            callers::check(address, (object.namespace(), object.name()), headers, callers, door)?;
+            authorization_is_ours = true;
+        }
     }
-    if !is_named(address, route) {
-        return Err(Refusal::Unknown);
-    }
+    let is_closed = credentials::check(address, route, headers, config, door)?;
     check_uid(address, route, headers)?;
-    admit(address, route, headers, config)?;
-    Ok(route)
+    check_pod_ip(address, route, headers)?;
+    match verdict(route.state(), Capability { wake: false }).service {
+        Service::Serve => {}
+        Service::Wake | Service::Refuse => return Err(Refusal::NotRunning(route.state()).into()),
+    }
+    if route.ip().is_none() {
+        return Err(Refusal::NotRunning(State::Creating).into());
+    }
+    Ok(Pass { route, authorization_is_ours, is_closed })
 }
 
-/// Whether the table has what the address names. An ID that several objects claim may stand for it.
-fn is_known(address: &Address, table: &Pinned<'_>) -> bool {
-    look_up(address, table).is_some_and(|route| route.is_ambiguous() || is_named(address, route))
-}
-
-/// Whether it is the object that the address names, where it names one.
-fn is_named(address: &Address, route: &Route) -> bool {
-    address.object().is_none_or(|object| object == (route.key().namespace(), route.key().name()))
-}
-
-/// The route of the ID. One that came from a host is meant in lower case, whatever case it was sent in: only
-/// where nobody has that ID it is looked up as it was sent. Otherwise whoever took the ID in another case
-/// would get the requests of clients that do not write hosts in lower case.
-fn look_up<'t>(address: &Address, table: &'t Pinned<'_>) -> Option<&'t Route> {
-    address.with_folded_id(|id| table.get_bytes(id)).or_else(|| table.get_bytes(address.id_bytes()))
+/// Checks the caller of a request that names its sandbox as agent-sandbox does. Whether there was anything to
+/// check.
+fn check_named<H: Headers + ?Sized, D: Door>(
+    address: &Address,
+    headers: &H,
+    config: &FilterConfig,
+    door: &D,
+) -> Result<bool, Stop> {
+    match (config.callers(), address.object()) {
+        (Some(callers), Some(object)) => {
+            callers::check(address, object, headers, callers, door).map(|()| true)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// A UID says which sandbox of that name is meant, in every form: its successor is another one. An empty one
@@ -134,52 +201,28 @@ fn check_uid<H: Headers + ?Sized>(address: &Address, route: &Route, headers: &H)
     })
 }
 
+/// The address that a client of agent-sandbox believes its sandbox to have. It is never connected to: if the
+/// sandbox has another one by now, the client has to learn so.
+fn check_pod_ip<H: Headers + ?Sized>(address: &Address, route: &Route, headers: &H) -> Result<(), Stop> {
+    if address.dialect() != Dialect::AgentSandbox {
+        return Ok(());
+    }
+    headers.with(POD_IP, |sent| {
+        let sent = sent.map(<[u8]>::trim_ascii).unwrap_or_default();
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let ip: Option<IpAddr> = std::str::from_utf8(sent).ok().and_then(|text| text.parse().ok());
+        match (ip, route.ip()) {
+            (None, _) => Err(Refusal::Malformed { form: address.form(), part: Part::PodIp }.into()),
+            (Some(ip), Some(own)) if ip.to_canonical() != own.to_canonical() => {
+                Err(Refusal::OtherPodIp.into())
+            }
+            _ => Ok(()),
+        }
+    })
+}
+
 fn repeated(address: &Address) -> Refusal {
     Refusal::Malformed { form: address.form(), part: Part::Repeated }
-}
-
-fn admit<H: Headers + ?Sized>(
-    address: &Address,
-    route: &Route,
-    headers: &H,
-    config: &FilterConfig,
-) -> Result<(), Refusal> {
-    match verdict(route.state(), Capability { wake: false }).service {
-        Service::Serve => {}
-        Service::Wake | Service::Refuse => return Err(Refusal::NotRunning(route.state())),
-    }
-    if route.ip().is_none() {
-        return Err(Refusal::NotRunning(State::Creating));
-    }
-    // The sandbox reads a token too, and may take another of several than the gateway has compared.
-    if [ACCESS_TOKEN, SECURE_ACCESS].into_iter().any(|name| headers.repeats(name)) {
-        return Err(repeated(address));
-    }
-    // With or without enable-auth: a sandbox that wants verified traffic must not get any that is not.
-    if route.require_traffic_auth() {
-        return Err(Refusal::JwtVerifierNotReady);
-    }
-    let Some(token) = route.token() else {
-        return Ok(());
-    };
-    let header = match token.kind() {
-        // The owner has asked for it, so no switch of the gateway's operator takes it away.
-        TokenKind::SecureAccess => SECURE_ACCESS,
-        TokenKind::Runtime if config.enable_auth() => token_header(address.dialect()),
-        TokenKind::Runtime => return Ok(()),
-    };
-    if headers.with(header, |sent| sent.is_some_and(|sent| token.matches(sent.trim_ascii()))) {
-        Ok(())
-    } else {
-        Err(Refusal::Unauthorized { header })
-    }
-}
-
-/// One header a dialect and no second chance: a wrong token in the right header is never outvoted by another
-/// header.
-fn token_header(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Kruise | Dialect::AgentSandbox | Dialect::SandboxEnv => ACCESS_TOKEN,
-        Dialect::OpenSandbox => SECURE_ACCESS,
-    }
 }

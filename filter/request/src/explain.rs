@@ -5,11 +5,10 @@ mod sandbox_id;
 mod tests;
 
 use crate::{
-    Address, FilterConfig, Form, Headers, Part, Recognition,
+    Address, FilterConfig, Form, Headers, Part, Recognition, RouteSignature,
     recognise::{
         Absence, Attempt, conflict, forms,
-        host::{NoReading, Readings},
-        is_repeated_host,
+        host::{NoReading, Readings, SentHost, first_form},
         sandbox_id::{SANDBOX_ID, SANDBOX_PORT},
     },
 };
@@ -56,10 +55,8 @@ pub fn explain<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> Vec<S
     Form::ALL
         .into_iter()
         .map(|form| {
-            let settled_by = ended_by.or_else(|| {
-                let last = matches!(form, Form::SandboxEnvPath | Form::OpenSandboxPath);
-                taken.as_ref().filter(|_| last).map(Address::form)
-            });
+            let settled_by =
+                ended_by.or_else(|| taken.as_ref().filter(|_| form.is_weak()).map(Address::form));
             if let Some(earlier) = settled_by {
                 let reason = format!("not tried, since {} had settled it", earlier.as_str());
                 return Step { form, outcome: StepOutcome::NotTried, reason };
@@ -120,6 +117,9 @@ fn attempt<H: Headers + ?Sized>(
         Form::SandboxEnvPath => {
             headers.with(":path", |path| forms::sandbox_env_path(path, config, &mut taken))
         }
+        Form::OpenSandboxProxyPath => {
+            headers.with(":path", |path| forms::opensandbox_proxy_path(path, config, &mut taken))
+        }
         Form::OpenSandboxPath => {
             headers.with(":path", |path| forms::opensandbox_path(path, config, &mut taken))
         }
@@ -151,35 +151,40 @@ fn host<H: Headers + ?Sized>(
     config: &FilterConfig,
     taken: Option<&Address>,
 ) -> Step {
-    headers.with(&config.host_header, |value| {
-        let readings = Readings::of(value, config);
+    SentHost::read(headers, config, |sent| {
+        let SentHost { name, value, repeated } = sent;
+        let describe = |attempt, address| describe_in(name, form, attempt, address, config);
+        let any = config.kruise.host || config.opensandbox.host;
+        if repeated && any && form == first_form(config) {
+            return describe(Attempt::Malformed(Part::Repeated), None);
+        }
+        let readings = Readings::of(value.filter(|_| !repeated), config);
         let (own, other) = match form {
             Form::KruiseHost => (&readings.kruise, &readings.opensandbox),
             _ => (&readings.opensandbox, &readings.kruise),
         };
-        if readings.good().next().is_some() && is_repeated_host(headers, config) {
-            return describe(form, Attempt::Malformed(Part::Repeated), None, config);
-        }
         let reading = match own {
             Ok(reading) => reading,
             Err(NoReading::Absent(absence)) => {
-                return describe(form, Attempt::Absent(*absence), None, config);
+                return describe(Attempt::Absent(*absence), None);
             }
             // A wrong part is passed over beside a good reading or another address.
             Err(NoReading::Malformed(part)) => {
-                let mut step = describe(form, Attempt::Malformed(*part), None, config);
+                let mut step = describe(Attempt::Malformed(*part), None);
                 if other.is_ok() || taken.is_some() {
                     step.outcome = StepOutcome::Absent;
                 }
                 return step;
             }
         };
-        let names = format!("sandbox {}, port {}", String::from_utf8_lossy(reading.id), reading.port);
+        let signed = reading.signature.as_ref().map_or(String::new(), until);
+        let id = String::from_utf8_lossy(reading.id);
+        let names = format!("sandbox {id}, port {}{signed}", reading.port);
         match taken {
             None => {
                 let mut address = None;
                 let (_, attempt) = readings.attempt(&mut address);
-                describe(form, attempt, address, config)
+                describe(attempt, address)
             }
             Some(taken) if taken.form() == Form::KruiseHost => match taken.other_reading() {
                 Some(alternative) => Step {
@@ -204,9 +209,20 @@ fn host<H: Headers + ?Sized>(
 }
 
 fn describe(form: Form, attempt: Attempt, address: Option<Address>, config: &FilterConfig) -> Step {
+    describe_in(&config.host_header, form, attempt, address, config)
+}
+
+/// The same for a host that is from this header.
+fn describe_in(
+    host: &str,
+    form: Form,
+    attempt: Attempt,
+    address: Option<Address>,
+    config: &FilterConfig,
+) -> Step {
     let (outcome, reason) = match (attempt, address) {
         (Attempt::Absent(Absence::Off), _) => (StepOutcome::Off, "switched off in the config".into()),
-        (Attempt::Absent(absence), _) => (StepOutcome::Absent, missing(form, absence, config)),
+        (Attempt::Absent(absence), _) => (StepOutcome::Absent, missing(form, absence, host, config)),
         (Attempt::Reserved, _) => {
             (StepOutcome::Reserved, "/kruise/api is the manager's API and never a sandbox".into())
         }
@@ -221,22 +237,31 @@ fn describe(form: Form, attempt: Attempt, address: Option<Address>, config: &Fil
         }
         (Attempt::Addressed | Attempt::Conflicting(_), Some(address)) => {
             let path = if address.rewrites_path() { ", and the prefix leaves the path" } else { "" };
-            let reason = format!("sandbox {}, port {}{path}", address.id(), address.port());
+            let signed = address.signature().map_or(String::new(), until);
+            let reason = format!("sandbox {}, port {}{signed}{path}", address.id(), address.port());
             (StepOutcome::Addressed(Box::new(address)), reason)
         }
     };
     Step { form, outcome, reason }
 }
 
-fn missing(form: Form, absence: Absence, config: &FilterConfig) -> String {
-    let host = &config.host_header;
+/// That there is a signature, and until when it is good. What it says is a credential.
+fn until(signature: &RouteSignature) -> String {
+    format!(", signed until {} in Unix seconds", signature.expires())
+}
+
+fn missing(form: Form, absence: Absence, host: &str, config: &FilterConfig) -> String {
     match absence {
         Absence::Off => "switched off in the config".into(),
         Absence::NoHeader => format!("no header {}", headers_of(form, config)),
         Absence::NoPrefix => "the path does not begin with /kruise/".into(),
         Absence::NotIdAndPort => {
-            let prefix = if form == Form::SandboxEnvPath { "/sandboxes/, " } else { "" };
-            format!("the path does not begin with {prefix}an ID and a segment of digits")
+            let begin = match form {
+                Form::SandboxEnvPath => "/sandboxes/, an ID",
+                Form::OpenSandboxProxyPath => "/sandboxes/ or /v1/sandboxes/, an ID, /proxy/",
+                _ => "an ID",
+            };
+            format!("the path does not begin with {begin} and a segment of digits")
         }
         Absence::NoPort => format!("no header {SANDBOX_PORT}, which has no default here"),
         Absence::HasNamespace => "a namespace is sent, so the header holds a name and no ID".into(),

@@ -11,19 +11,32 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod callers;
 mod config;
+mod credentials;
 mod decide;
+mod door;
 mod explain;
+mod health;
+mod look_up;
 mod recognise;
 mod refusal;
 mod reply;
 
 pub use crate::{
     address::{Address, Dialect, Form, Part},
-    config::{FilterConfig, Unaddressed, Upstream},
-    decide::{ACCESS_TOKEN, Decision, SECURE_ACCESS, choose_reading, decide, has_refused_method},
+    callers::AUTHORIZATION,
+    config::{
+        CallerMode, Callers, FilterConfig, Forward, ForwardedName, Patience, Rate, RouteConfig, SecretSource,
+        Secrets, Unaddressed, Upstream,
+    },
+    credentials::{ACCESS_TOKEN, SECURE_ACCESS},
+    decide::{Decision, Pass, Stop, Wait, choose_reading, decide, has_refused_method},
+    door::{Door, Keyless, TrafficJwt},
     explain::{Step, StepOutcome, concluded, explain},
-    recognise::{Headers, Recognition, recognise},
+    health::{Health, health_check},
+    look_up::{look_up, lookup_ids},
+    recognise::{Headers, Recognition, RouteSignature, recognise},
     refusal::{Refusal, Trouble},
     reply::{Escaped, Media, Reply, preferred_media, reply},
 };

@@ -7,8 +7,8 @@
 //! Every other form that is there must name the same sandbox and port, or the request is refused: a browser
 //! takes what it gets for the content of the host it asked, and a script of one sandbox must not run in the
 //! origin of another. Two kinds of text name nothing beside an address: a path that has the shape of one of
-//! the last two forms, which any application's path may have, and a host that has the shape of a host form
-//! with a part that cannot be.
+//! the last forms, which any application's path may have, and a host that has the shape of a host form with a
+//! part that cannot be.
 //!
 //! A form costs as few header reads as it can: switched-off forms read nothing, and forms that read one text
 //! share one read of it.
@@ -16,6 +16,7 @@
 pub(crate) mod forms;
 pub(crate) mod host;
 pub(crate) mod sandbox_id;
+pub(crate) mod signature;
 #[cfg(test)]
 mod tests;
 
@@ -23,8 +24,9 @@ use sandgate_routes::is_valid_id;
 
 use crate::address::AskedPort;
 use crate::{Address, FilterConfig, Form, Part};
-use host::{Reading, Readings};
+use host::{Reading, Readings, SentHost};
 use sandbox_id::IdReadings;
+pub use signature::RouteSignature;
 
 /// Read access to the headers of one request.
 ///
@@ -121,6 +123,7 @@ pub(crate) fn offer(
     id: &[u8],
     port: Result<AskedPort, Part>,
     cut: usize,
+    signature: Option<RouteSignature>,
 ) -> Attempt {
     if !is_valid_id(id) {
         return Attempt::Malformed(Part::Id);
@@ -128,7 +131,7 @@ pub(crate) fn offer(
     match (port, &taken) {
         (Err(part), _) => Attempt::Malformed(part),
         (Ok(port), None) => {
-            *taken = Some(Address::of_valid(id, form, port, cut));
+            *taken = Some(Address::of_valid(id, form, port, cut).signed(signature));
             Attempt::Addressed
         }
         (Ok(port), Some(earlier)) if earlier.names(form, id, port) => Attempt::Addressed,
@@ -165,11 +168,11 @@ fn try_forms<H: Headers + ?Sized>(
     let (form, attempt) = IdReadings::read(headers, config, |readings| readings.attempt(taken));
     go_on(form, attempt)?;
     if config.kruise.host || config.opensandbox.host {
-        let (form, attempt) = headers.with(&config.host_header, |value| {
-            let readings = Readings::of(value, config);
-            if readings.good().next().is_some() && is_repeated_host(headers, config) {
-                return (Form::KruiseHost, Attempt::Malformed(Part::Repeated));
+        let (form, attempt) = SentHost::read(headers, config, |sent| {
+            if sent.repeated {
+                return (host::first_form(config), Attempt::Malformed(Part::Repeated));
             }
+            let readings = Readings::of(sent.value, config);
             match taken {
                 None => readings.attempt(taken),
                 Some(address) => beside_host(address, &readings),
@@ -177,12 +180,9 @@ fn try_forms<H: Headers + ?Sized>(
         });
         go_on(form, attempt)?;
     }
-    if taken.is_none() && (config.sandbox_env.path || config.opensandbox.path) {
-        let (form, attempt) =
-            headers.with(":path", |path| match forms::sandbox_env_path(path, config, taken) {
-                Attempt::Absent(_) => (Form::OpenSandboxPath, forms::opensandbox_path(path, config, taken)),
-                attempt => (Form::SandboxEnvPath, attempt),
-            });
+    let paths = config.sandbox_env.path || config.opensandbox.proxy_path || config.opensandbox.path;
+    if taken.is_none() && paths {
+        let (form, attempt) = headers.with(":path", |path| forms::weak_path(path, config, taken));
         go_on(form, attempt)?;
     }
     Ok(())
@@ -214,11 +214,6 @@ pub(crate) fn conflict(address: &Address, readings: &Readings<'_>) -> Option<For
     readings.good().all(|reading| other(&reading)).then_some(first.form)
 }
 
-/// Envoy joins several `Host` headers into one value, which is no host; of any other header they are apart.
-pub(crate) fn is_repeated_host<H: Headers + ?Sized>(headers: &H, config: &FilterConfig) -> bool {
-    config.host_header != ":authority" && headers.repeats(&config.host_header)
-}
-
 /// A port in canonical decimal, 1 to 65535.
 pub(crate) fn parse_port(digits: &[u8]) -> Result<u16, Part> {
     if !matches!(digits.len(), 1..=5) || digits.first() == Some(&b'0') || !is_digits(digits) {
@@ -228,11 +223,12 @@ pub(crate) fn parse_port(digits: &[u8]) -> Result<u16, Part> {
     u16::try_from(value).map_err(|_| Part::Port)
 }
 
-/// A port header, if it is sent.
+/// A port header, if it is sent. An empty one counts as not sent.
 fn sent_port<H: Headers + ?Sized>(headers: &H, name: &str) -> Result<Option<u16>, Part> {
     headers.with(name, |value| match value {
         None => Ok(None),
         Some(_) if headers.repeats(name) => Err(Part::Repeated),
+        Some(b"") => Ok(None),
         Some(digits) => parse_port(digits).map(Some),
     })
 }
@@ -242,7 +238,7 @@ pub(crate) fn is_digits(bytes: &[u8]) -> bool {
 }
 
 /// The path without its query.
-fn path_only(path: &[u8]) -> &[u8] {
+pub(crate) fn path_only(path: &[u8]) -> &[u8] {
     split_once(path, b'?').map_or(path, |(path, _)| path)
 }
 

@@ -23,8 +23,33 @@ pub enum Refusal {
         /// The name of the header.
         header: &'static str,
     },
-    /// The sandbox wants a traffic token and nobody here can verify one.
+    /// The sandbox wants a traffic JWT and nobody here can verify one.
     JwtVerifierNotReady,
+    /// The traffic JWT is missing, not good, or for another sandbox.
+    Forbidden,
+    /// E2B's traffic token is missing or wrong.
+    TrafficToken,
+    /// The time of the signed route is over.
+    SignatureExpired,
+    /// The sandbox can be reached by a signed route and the gateway has no keys for any.
+    RouteKeysMissing,
+    /// Too many signed routes of this client, or of all clients, were wrong.
+    TooManyFailures {
+        /// After so many seconds another one is looked at.
+        seconds: u16,
+    },
+    /// Who asks has to be known and is not.
+    CallerUnknown,
+    /// Who asks is known and may not reach this sandbox.
+    CallerForbidden,
+    /// The API server did not say whose token it is.
+    ReviewFailed,
+    /// As many tokens as the gateway looks at for now are being looked at.
+    AuthBusy,
+    /// The sandbox asks for nothing, and the config refuses those.
+    TokenRequired,
+    /// The sandbox has another address than the client believes.
+    OtherPodIp,
     /// The address is not valid.
     Malformed {
         /// The form whose shape was found.
@@ -45,8 +70,23 @@ pub enum Refusal {
     Method,
     /// The config keeps this port closed.
     PortNotAllowed,
+    /// The request's body is larger than the config allows.
+    RequestTooLarge {
+        /// The most bytes that it may have.
+        limit: u64,
+    },
+    /// The request's headers are larger than the config allows.
+    HeadersTooLarge {
+        /// The most bytes that they may have.
+        limit: u32,
+    },
     /// The request addresses no sandbox and the config refuses those.
     Unaddressed,
+    /// The sandbox gets as many requests a second as it may.
+    RateLimited {
+        /// When it takes another one.
+        seconds: u32,
+    },
     /// The sandbox was not reached, or not to the end.
     Upstream(Trouble),
     /// The gateway failed.
@@ -59,15 +99,27 @@ impl Refusal {
         let opensandbox = dialect == Some(Dialect::OpenSandbox);
         let tells_unknown = opensandbox || dialect == Some(Dialect::SandboxEnv);
         match self {
-            Self::NotReady | Self::JwtVerifierNotReady => 503,
+            Self::NotReady
+            | Self::JwtVerifierNotReady
+            | Self::RouteKeysMissing
+            | Self::ReviewFailed
+            | Self::AuthBusy => 503,
             Self::Unknown | Self::NotRunning(State::Dead) if tells_unknown => 404,
             Self::NotRunning(_) if opensandbox => 503,
-            Self::Unknown | Self::Ambiguous | Self::NotRunning(_) => 502,
-            Self::Unauthorized { .. } => 401,
+            Self::Unknown | Self::Ambiguous | Self::NotRunning(_) | Self::OtherPodIp => 502,
+            Self::Unauthorized { .. } | Self::SignatureExpired | Self::CallerUnknown => 401,
+            Self::TooManyFailures { .. } => 429,
             Self::Malformed { .. } | Self::Conflicting { .. } | Self::TwoReadings => 400,
-            Self::PortNotAllowed => 403,
+            Self::PortNotAllowed
+            | Self::Forbidden
+            | Self::TrafficToken
+            | Self::CallerForbidden
+            | Self::TokenRequired => 403,
             Self::Method => 405,
+            Self::RequestTooLarge { .. } => 413,
+            Self::HeadersTooLarge { .. } => 431,
             Self::Unaddressed => 404,
+            Self::RateLimited { .. } => 429,
             Self::Upstream(trouble) => trouble.codes().0,
             Self::Panic => 500,
         }
@@ -82,12 +134,26 @@ impl Refusal {
             Self::NotRunning(_) => "sandbox_not_running",
             Self::Unauthorized { .. } => "unauthorized",
             Self::JwtVerifierNotReady => "jwt_verifier_not_ready",
+            Self::Forbidden => "forbidden",
+            Self::TrafficToken => "traffic_token_invalid",
+            Self::SignatureExpired => "signature_expired",
+            Self::RouteKeysMissing => "route_keys_missing",
+            Self::TooManyFailures { .. } => "too_many_failures",
+            Self::CallerUnknown => "caller_unauthorized",
+            Self::CallerForbidden => "caller_forbidden",
+            Self::ReviewFailed => "token_review_failed",
+            Self::AuthBusy => "auth_busy",
+            Self::TokenRequired => "token_required",
+            Self::OtherPodIp => "pod_ip_mismatch",
             Self::Malformed { part, .. } => part.details(),
             Self::Conflicting { .. } => "conflicting_address",
             Self::TwoReadings => "ambiguous_address",
             Self::Method => "method_not_allowed",
             Self::PortNotAllowed => "port_not_allowed",
+            Self::RequestTooLarge { .. } => "request_too_large",
+            Self::HeadersTooLarge { .. } => "headers_too_large",
             Self::Unaddressed => "not_addressed",
+            Self::RateLimited { .. } => "sandbox_rate_limited",
             Self::Upstream(trouble) => trouble.codes().1,
             Self::Panic => "sandgate_panic",
         }
@@ -129,11 +195,13 @@ pub enum Trouble {
     TooManyHosts,
     /// As many requests as the gateway may hold wait for their hosts.
     TooManyHeld,
+    /// The sandbox did not answer in time.
+    ResponseTimeout,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Gone,
         Self::PortClosed,
         Self::ConnectTimeout,
@@ -150,6 +218,7 @@ impl Trouble {
         Self::ClientTooManyPorts,
         Self::TooManyHosts,
         Self::TooManyHeld,
+        Self::ResponseTimeout,
     ];
 
     /// The HTTP status, the response code detail, the gRPC status that is nearest in meaning, and the seconds
@@ -172,6 +241,7 @@ impl Trouble {
             Self::ClientTooManyPorts => (429, "client_too_many_ports", "8", Some("1")),
             Self::TooManyHosts => (503, "gateway_too_many_hosts", "14", Some("1")),
             Self::TooManyHeld => (503, "gateway_too_many_held", "14", Some("1")),
+            Self::ResponseTimeout => (504, "sandbox_response_timeout", "4", None),
         }
     }
 
@@ -227,6 +297,11 @@ impl Trouble {
             Self::TooManyHeld => (
                 "The gateway is busy",
                 "As many requests as this gateway may hold wait for their sandboxes. Try again in a moment.",
+            ),
+            Self::ResponseTimeout => (
+                "The sandbox did not answer in time",
+                "The sandbox has got the request, and its answer from {port} did not come, or did not end, in the \
+                 time that the request was given.",
             ),
             Self::NotAddedInTime => (
                 "The gateway is busy",

@@ -13,6 +13,8 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 pub use page::Escaped;
 use sandgate_routes::State;
 use serde::Serialize;
@@ -43,13 +45,14 @@ pub struct Reply {
     /// The body.
     pub body: String,
     media: Media,
-    retry_after: Option<&'static str>,
+    retry_after: Option<Cow<'static, str>>,
+    asks_for_bearer: bool,
     grpc_status: &'static str,
 }
 
 impl Reply {
     /// The response headers, lower case.
-    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let always = [
             ("content-type", self.content_type),
             // Every one of these answers can be another a moment later.
@@ -60,12 +63,13 @@ impl Reply {
             "content-security-policy",
             "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         ));
-        let retry = self.retry_after.map(|seconds| ("retry-after", seconds));
+        let retry = self.retry_after.as_deref().map(|seconds| ("retry-after", seconds));
+        let challenge = self.asks_for_bearer.then_some(("www-authenticate", "Bearer"));
         // What a 405 has to have.
         let allow = (self.status == 405).then_some(("allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"));
         // Without it Envoy tells a gRPC client that all went well.
         let grpc = (self.media == Media::Grpc).then_some(("grpc-status", self.grpc_status));
-        always.into_iter().chain(policy).chain(retry).chain(allow).chain(grpc)
+        always.into_iter().chain(policy).chain(retry).chain(challenge).chain(allow).chain(grpc)
     }
 }
 
@@ -150,6 +154,7 @@ pub fn reply(refusal: Refusal, address: Option<&Address>, media: Media) -> Reply
         body,
         media,
         retry_after: retry_after(refusal, status),
+        asks_for_bearer: refusal == Refusal::CallerUnknown,
         grpc_status: grpc_status(refusal),
     }
 }
@@ -159,22 +164,38 @@ fn grpc_status(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Malformed { .. } | Refusal::Conflicting { .. } | Refusal::TwoReadings => "3",
         Refusal::Unknown => "5",
-        Refusal::PortNotAllowed => "7",
+        Refusal::PortNotAllowed
+        | Refusal::Forbidden
+        | Refusal::TrafficToken
+        | Refusal::CallerForbidden
+        | Refusal::TokenRequired => "7",
+        Refusal::TooManyFailures { .. }
+        | Refusal::RateLimited { .. }
+        | Refusal::RequestTooLarge { .. }
+        | Refusal::HeadersTooLarge { .. } => "8",
         Refusal::Ambiguous => "9",
         Refusal::Unaddressed | Refusal::Method => "12",
         Refusal::Panic => "13",
-        Refusal::NotReady | Refusal::NotRunning(_) | Refusal::JwtVerifierNotReady => "14",
-        Refusal::Unauthorized { .. } => "16",
+        Refusal::NotReady
+        | Refusal::NotRunning(_)
+        | Refusal::JwtVerifierNotReady
+        | Refusal::RouteKeysMissing
+        | Refusal::ReviewFailed
+        | Refusal::AuthBusy
+        | Refusal::OtherPodIp => "14",
+        Refusal::Unauthorized { .. } | Refusal::SignatureExpired | Refusal::CallerUnknown => "16",
         Refusal::Upstream(trouble) => trouble.codes().2,
     }
 }
 
 /// Seconds, where waiting is what helps.
-fn retry_after(refusal: Refusal, status: u16) -> Option<&'static str> {
+fn retry_after(refusal: Refusal, status: u16) -> Option<Cow<'static, str>> {
     match refusal {
-        Refusal::NotReady => Some("1"),
-        Refusal::NotRunning(State::Creating) if status == 503 => Some("1"),
-        Refusal::Upstream(trouble) => trouble.codes().3,
+        Refusal::NotReady | Refusal::AuthBusy | Refusal::ReviewFailed => Some("1".into()),
+        Refusal::NotRunning(State::Creating) if status == 503 => Some("1".into()),
+        Refusal::TooManyFailures { seconds } => Some(seconds.to_string().into()),
+        Refusal::RateLimited { seconds } => Some(seconds.to_string().into()),
+        Refusal::Upstream(trouble) => trouble.codes().3.map(Cow::from),
         _ => None,
     }
 }
@@ -241,6 +262,50 @@ fn words(refusal: Refusal, port: Option<u16>) -> (&'static str, String) {
             "This sandbox takes only traffic with a verified token, and this gateway has no verifier. \
              Ask its operator to set one up.",
         ),
+        Refusal::Forbidden => fixed(
+            "Traffic token needed",
+            "The traffic token is missing, not good any more, or for another sandbox. Ask for a new one where \
+             you made the sandbox.",
+        ),
+        Refusal::TrafficToken => fixed(
+            "Traffic token needed",
+            "The traffic token is missing or wrong. Send the token that came with this sandbox when it was made.",
+        ),
+        Refusal::SignatureExpired => fixed(
+            "The link has expired",
+            "The time for which this address was signed is over. Ask for a new one.",
+        ),
+        Refusal::RouteKeysMissing => fixed(
+            "Signed addresses cannot be verified",
+            "This sandbox takes signed addresses, and this gateway has no keys to verify them. Ask its operator \
+             to set them up, or send the sandbox's token.",
+        ),
+        Refusal::TooManyFailures { .. } => fixed(
+            "Too many wrong signatures",
+            "Too many addresses of this sandbox with a wrong signature were asked for. Try again later.",
+        ),
+        Refusal::CallerUnknown => fixed(
+            "Who are you?",
+            "This gateway wants to know who asks. Send a good token in the header Authorization, as Bearer.",
+        ),
+        Refusal::CallerForbidden => fixed("Not yours", "Your token is good, but not for this sandbox."),
+        Refusal::ReviewFailed => fixed(
+            "Your token cannot be checked now",
+            "The cluster did not say whose token this is. Try again in a moment.",
+        ),
+        Refusal::AuthBusy => fixed(
+            "The gateway is busy",
+            "This gateway is checking as many tokens as it may. Try again in a moment.",
+        ),
+        Refusal::TokenRequired => fixed(
+            "The sandbox is open",
+            "This gateway serves only sandboxes that ask for a token, and this one asks for none.",
+        ),
+        Refusal::OtherPodIp => fixed(
+            "The sandbox has moved",
+            "The sandbox has another address than X-Sandbox-Pod-IP says. Read its address again, or leave the \
+             header out.",
+        ),
         Refusal::Malformed { form, part } => (
             "The address is not valid",
             format!(
@@ -270,11 +335,31 @@ fn words(refusal: Refusal, port: Option<u16>) -> (&'static str, String) {
             "The method is not allowed",
             "CONNECT and TRACE are not sent to sandboxes. Use another method.",
         ),
+        Refusal::RequestTooLarge { limit } => (
+            "The request is too large",
+            format!(
+                "This gateway's config does not let requests of more than {limit} bytes through. Send less at a time."
+            ),
+        ),
+        Refusal::HeadersTooLarge { limit } => (
+            "The headers are too large",
+            format!(
+                "This gateway's config does not let requests through whose headers have more than {limit} bytes. \
+                 Cookies are often the largest of them."
+            ),
+        ),
         Refusal::PortNotAllowed => (
             "The port is not allowed",
             format!(
                 "This gateway's config does not let requests through to {}. Use another port, or ask its operator.",
                 port.map_or_else(|| "this port".to_owned(), |port| format!("port {port}"))
+            ),
+        ),
+        Refusal::RateLimited { seconds } => (
+            "Too many requests",
+            format!(
+                "This sandbox gets as many requests a second as this gateway allows. Try again in {}.",
+                if seconds == 1 { "a second".to_owned() } else { format!("{seconds} seconds") }
             ),
         ),
         Refusal::Unaddressed => fixed(

@@ -1,14 +1,15 @@
 //! The request path makes no allocation of its own: from the headers to the decision and the upstream
 //! address.
 
-use sandgate_request::{Decision, FilterConfig, Recognition, choose_reading, decide, recognise};
+use sandgate_request::{Decision, FilterConfig, Keyless, Recognition, choose_reading, decide, recognise};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteTable, Secret, State};
 
 #[test]
 fn recognising_and_deciding_allocate_nothing() {
     let config = FilterConfig::parse(
         br#"{"enable-auth":true,"domains":["example.com","localhost"],
-          "dialects":{"kruise":{"path":true},"opensandbox":{"path":true},"sandbox-env":{"path":true}},"allowed-ports":["1-65535"]}"#,
+          "dialects":{"kruise":{"path":true},"opensandbox":{"path":true,"agent-sandbox-namespaces":["default","team"]},
+            "sandbox-env":{"path":true}},"allowed-ports":["1-65535"]}"#,
     )
     .expect("the config is valid");
     let (writer, reader) = RouteTable::new(Limits::default());
@@ -23,6 +24,7 @@ fn recognising_and_deciding_allocate_nothing() {
             version: "1".parse().expect("the version is valid"),
             ip: Some([127, 0, 0, 1].into()),
             token: Some(Secret::new("s3cret")),
+            traffic_token: None,
             require_traffic_auth: false,
             clash: Clash::Rank,
             created: None,
@@ -32,9 +34,11 @@ fn recognising_and_deciding_allocate_nothing() {
         assert!(outcome.is_applied());
     }
     writer.set_ready();
+    let door = Keyless::default();
     let token = ("x-access-token", "s3cret");
+    let secure = ("opensandbox-secure-access", "s3cret");
     let long = "a".repeat(4096);
-    let requests: [(&str, Vec<(&str, &str)>); 20] = [
+    let requests: [(&str, Vec<(&str, &str)>); 25] = [
         ("forward", vec![(":path", "/kruise/default--demo/80/x"), token]),
         ("forward", vec![("e2b-sandbox-id", "default--demo"), ("e2b-sandbox-port", "80"), token]),
         ("forward", vec![(":path", "/"), (":authority", "80-default--demo.example.com:8080"), token]),
@@ -65,6 +69,15 @@ fn recognising_and_deciding_allocate_nothing() {
             ],
         ),
         ("forward", vec![(":path", "/sandboxes/default--demo/80/x"), token]),
+        // Signed, and an object found by its name.
+        ("forward", vec![(":path", "/default--demo/80/1vuhmo0/0a1b2c3dk/x"), secure]),
+        ("forward", vec![(":authority", "default--demo-80-1vuhmo0-0a1b2c3dk.example.com"), secure]),
+        ("forward", vec![("opensandbox-ingress-to", "https://Demo-80"), secure]),
+        ("forward", vec![(":path", "/v1/sandboxes/demo/proxy/80/x"), secure]),
+        (
+            "refuse",
+            vec![(":path", "/nobody-has-this-name-which-is-longer-than-any-label-of-dns-can-be/80/x")],
+        ),
         ("refuse", vec![("x-sandbox-id", "nobody"), ("x-sandbox-port", "80")]),
         ("conflicting", vec![("e2b-sandbox-id", "default--demo"), (":authority", "80-other.example.com")]),
         ("refuse", vec![(":authority", "80-nobody-3000.example.com")]),
@@ -80,13 +93,13 @@ fn recognising_and_deciding_allocate_nothing() {
             Recognition::Addressed(mut address) => {
                 let ready = reader.is_ready();
                 let table = reader.pin();
-                assert_eq!(choose_reading(&mut address, &table), Ok(()));
-                match decide(&address, &table, ready, headers, &config) {
-                    Decision::Forward(route) => {
-                        assert!(!route.authority(address.port()).as_str().is_empty());
+                assert_eq!(choose_reading(&mut address, &table, headers, &config, &door), Ok(()));
+                match decide(&address, &table, ready, headers, &config, &door) {
+                    Decision::Forward(pass) => {
+                        assert!(!pass.route.authority(address.port()).as_str().is_empty());
                         "forward"
                     }
-                    Decision::Refuse(_) => "refuse",
+                    Decision::Wait(_) | Decision::Refuse(_) => "refuse",
                 }
             }
             Recognition::Malformed { .. } => "malformed",

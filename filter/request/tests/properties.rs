@@ -2,17 +2,18 @@
 
 use proptest::prelude::*;
 use sandgate_request::{
-    Address, FilterConfig, Form, Headers, Media, Recognition, Refusal, concluded, explain, preferred_media,
-    recognise, reply,
+    Address, Dialect, FilterConfig, Form, Headers, Media, Recognition, Refusal, RouteSignature, concluded,
+    explain, preferred_media, recognise, reply,
 };
 use sandgate_routes::is_valid_id;
 
 type Request = Vec<(&'static str, Vec<u8>)>;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 15] = [
     ":path",
     ":authority",
     ":method",
+    "x-forwarded-host",
     "e2b-sandbox-id",
     "e2b-sandbox-port",
     "opensandbox-ingress-to",
@@ -27,7 +28,7 @@ const NAMES: [&str; 14] = [
 ];
 
 /// Values that often name the same sandbox in two forms.
-const ALIKE: [&str; 10] = [
+const ALIKE: [&str; 16] = [
     "a",
     "default--a",
     "80",
@@ -38,6 +39,12 @@ const ALIKE: [&str; 10] = [
     "a-80",
     "/kruise/a/80",
     "/sandboxes/a/80/x",
+    "/v1/sandboxes/a/proxy/80/x",
+    "/a/80/1vuhmo0/0a1b2c3dk/x",
+    "a-80-1vuhmo0-0a1b2c3dk",
+    "a-80-1vuhmo0-0a1b2c3dk.example.com",
+    "80-a-80-1vuhmo0-0a1b2c3dk.example.com",
+    "https://a-80.example.com:443",
 ];
 
 /// Bytes that are all over the place, and bytes that are nearly an address.
@@ -45,6 +52,10 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         prop::collection::vec(any::<u8>(), 0..300),
         "(/kruise|/sandboxes)?/{0,2}[a-z.%-]{0,4}/{0,2}[0-9]{0,6}[/?#]{0,2}[a-z]{0,3}"
+            .prop_map(String::into_bytes),
+        "(/v1)?(/sandboxes)?/[a-z]{1,2}(/proxy)?/[0-9]{1,5}/[0-9a-z]{0,14}/[0-9a-f]{7,9}[0-9a-z]{0,2}[/?]?[a-z]{0,2}"
+            .prop_map(String::into_bytes),
+        "(https?://)?[a-z0-9-]{0,4}-[0-9]{1,5}-[0-9a-z]{0,14}-[0-9a-f]{7,9}[0-9a-zA-Z]{0,2}(\\.example\\.com)?"
             .prop_map(String::into_bytes),
         "[0-9]{0,6}-?[A-Za-z.-]{0,6}-?[0-9]{0,6}(\\.[a-z]{0,3}){0,3}(:[0-9a-z]{0,6})?"
             .prop_map(String::into_bytes),
@@ -59,12 +70,14 @@ fn request() -> impl Strategy<Value = Request> {
 
 fn config() -> impl Strategy<Value = FilterConfig> {
     let domains = prop_oneof![Just("[]"), Just(r#"["example.com"]"#), Just(r#"["a.bc","bc"]"#)];
-    (any::<[bool; 9]>(), domains).prop_map(|(on, domains)| {
+    let host_header = prop_oneof![Just(":authority"), Just("x-forwarded-host")];
+    (any::<[bool; 10]>(), domains, host_header).prop_map(|(on, domains, host_header)| {
         let json = format!(
-            r#"{{"domains":{domains},"dialects":{{
+            r#"{{"domains":{domains},"host-header-name":"{host_header}","dialects":{{
               "kruise":{{"path":{},"headers":{},"host":{}}},"agent-sandbox":{{"enabled":{}}},
-              "opensandbox":{{"headers":{},"host":{},"path":{}}},"sandbox-env":{{"headers":{},"path":{}}}}}}}"#,
-            on[0], on[1], on[2], on[3], on[4], on[5], on[6], on[7], on[8]
+              "opensandbox":{{"headers":{},"host":{},"path":{},"proxy-path":{}}},
+              "sandbox-env":{{"headers":{},"path":{}}}}}}}"#,
+            on[0], on[1], on[2], on[3], on[4], on[5], on[6], on[7], on[8], on[9]
         );
         FilterConfig::parse(json.as_bytes()).expect("the config is valid")
     })
@@ -90,6 +103,18 @@ fn same(address: Option<&Address>, form: Form, id: &str, port: u16) -> bool {
     address.is_some_and(|a| (a.form(), a.id(), a.port()) == (form, id, port))
 }
 
+/// A number as OpenSandbox writes it.
+fn base36(mut number: u64) -> String {
+    let mut digits = Vec::new();
+    loop {
+        digits.extend(char::from_digit((number % 36).try_into().expect("it is small"), 36));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn whatever_is_recognised_is_valid_and_explained_alike(headers in request(), config in config()) {
@@ -100,6 +125,13 @@ proptest! {
                 prop_assert!(is_valid_id(address.id().as_bytes()));
                 prop_assert!(address.port() != 0);
                 prop_assert_eq!(address.object().is_some(), address.form() == Form::AgentSandboxHeader);
+                if let Some(signature) = address.signature() {
+                    prop_assert_eq!(address.dialect(), Dialect::OpenSandbox);
+                    let again = RouteSignature::parse(signature.expires_text(), signature.tag());
+                    prop_assert_eq!(again.as_ref(), Some(signature));
+                    let expires = str::from_utf8(signature.expires_text()).expect("base 36 is ASCII");
+                    prop_assert_eq!(u64::from_str_radix(expires, 36).ok(), Some(signature.expires()));
+                }
             }
         }
     }
@@ -108,26 +140,38 @@ proptest! {
     fn a_rewritten_path_is_what_followed_the_port(headers in request(), config in config()) {
         if let Recognition::Addressed(address) = recognise(headers.as_slice(), &config) {
             let path = headers.as_slice().with(":path", |path| path.map(<[u8]>::to_vec)).unwrap_or_default();
-            let rewritten = address.rewrite(&path);
-            prop_assert_eq!(rewritten.is_some(), address.rewrites_path());
-            if let Some(rewritten) = rewritten {
+            let prefixes: &[&str] = match address.form() {
+                Form::KruisePath => &["/kruise/"],
+                Form::SandboxEnvPath => &["/sandboxes/"],
+                Form::OpenSandboxProxyPath => &["/sandboxes/", "/v1/sandboxes/"],
+                _ => &["/"],
+            };
+            let lead = prefixes.iter().rfind(|prefix| path.starts_with(prefix.as_bytes()));
+            let infix = if address.form() == Form::OpenSandboxProxyPath { "/proxy/" } else { "/" };
+            for signed in [false, true] {
+                let rewritten = address.rewrite(&path, signed);
+                prop_assert_eq!(rewritten.is_some(), address.rewrites_path());
+                let Some(rewritten) = rewritten else { continue };
                 prop_assert_eq!(rewritten.first(), Some(&b'/'));
-                let lead = match address.form() {
-                    Form::KruisePath => "/kruise/",
-                    Form::SandboxEnvPath => "/sandboxes/",
-                    _ => "/",
-                };
-                let prefix = format!("{lead}{}/{}", address.id(), address.port());
-                let rest = path.strip_prefix(prefix.as_bytes()).expect("the path begins with the address");
+                let lead = lead.expect("the path begins as its form does");
+                let mut prefix = format!("{lead}{}{infix}{}", address.id(), address.port()).into_bytes();
+                if let (true, Some(signature)) = (signed, address.signature()) {
+                    prefix.extend([b"/", signature.expires_text(), b"/", signature.tag()].concat());
+                }
+                let rest = path.strip_prefix(prefix.as_slice()).expect("the path begins with the address");
                 prop_assert_eq!(rest.strip_prefix(b"/").unwrap_or(rest), &rewritten[1..]);
             }
         }
     }
 
     #[test]
-    fn rewriting_some_other_path_gives_a_path_or_nothing(headers in request(), other in value()) {
+    fn rewriting_some_other_path_gives_a_path_or_nothing(
+        headers in request(),
+        other in value(),
+        signed in any::<bool>(),
+    ) {
         if let Recognition::Addressed(address) = recognise(headers.as_slice(), &FilterConfig::default())
-            && let Some(path) = address.rewrite(&other)
+            && let Some(path) = address.rewrite(&other, signed)
         {
             prop_assert_eq!(path.first(), Some(&b'/'));
         }
@@ -147,6 +191,8 @@ proptest! {
         prop_assert!(same(address.as_ref(), Form::OpenSandboxHost, &id, port));
         let address = read_with(&[("opensandbox-ingress-to", format!("{id}-{port}.Example.com"))], domains);
         prop_assert!(same(address.as_ref(), Form::OpenSandboxHeader, &id, port));
+        let address = read(&[(":path", format!("/v1/sandboxes/{id}/proxy/{port}{rest}"))]);
+        prop_assert!(same(address.as_ref(), Form::OpenSandboxProxyPath, &id, port));
         let address = read(&[(":path", format!("/sandboxes/{id}/{port}{rest}"))]);
         prop_assert!(same(address.as_ref(), Form::SandboxEnvPath, &id, port));
         let sent = [("x-sandbox-id", id.clone()), ("x-sandbox-port", port.to_string())];
@@ -158,6 +204,27 @@ proptest! {
         prop_assume!(id != "kruise");
         let address = read(&[(":path", format!("/{id}/{port}{rest}"))]);
         prop_assert!(same(address.as_ref(), Form::OpenSandboxPath, &id, port));
+    }
+
+    #[test]
+    fn a_signed_route_is_read_back(id in id(), port in 1u16.., expires in any::<u64>(), tag in "[0-9a-f]{8}[0-9a-z]") {
+        let text = base36(expires);
+        let signed = |address: Option<&Address>, form| {
+            let found = address.and_then(Address::signature);
+            let whole = found.map(|found| (found.expires(), found.expires_text(), found.tag().as_slice()));
+            same(address, form, &id, port) && whole == Some((expires, text.as_bytes(), tag.as_bytes()))
+        };
+        let domains = r#"{"domains":["example.com"],"dialects":{"kruise":{"host":false}}}"#;
+        let label = format!("{id}-{port}-{text}-{tag}.example.com");
+        prop_assert!(signed(read_with(&[(":authority", label.clone())], domains).as_ref(), Form::OpenSandboxHost));
+        let header = read_with(&[("opensandbox-ingress-to", label)], domains);
+        prop_assert!(signed(header.as_ref(), Form::OpenSandboxHeader));
+        prop_assume!(id != "kruise" && id != "sandboxes");
+        let path = format!("/{id}/{port}/{text}/{tag}/x");
+        let address = read(&[(":path", path.clone())]);
+        prop_assert!(signed(address.as_ref(), Form::OpenSandboxPath));
+        let rewritten = address.as_ref().and_then(|address| address.rewrite(path.as_bytes(), true));
+        prop_assert_eq!(rewritten.as_deref(), Some(b"/x".as_slice()));
     }
 
     #[test]
@@ -192,6 +259,15 @@ proptest! {
                 prop_assert!(answer.body.contains(&row));
             }
         }
+    }
+
+    #[test]
+    fn whatever_a_client_asks_for_it_waits_for_some_time_and_never_longer_than_the_most(
+        bytes in prop_oneof![prop::collection::vec(any::<u8>(), 0..40), "[0-9.e+-]{1,12}".prop_map(String::into_bytes)]
+    ) {
+        let config = FilterConfig::parse(br#"{"timeouts":{"max":100}}"#).expect("a config");
+        let patience = config.patience(Dialect::AgentSandbox, Some(&bytes));
+        prop_assert!(patience.request.is_none_or(|time| (1..=100_000).contains(&time)), "{patience:?}");
     }
 
     #[test]

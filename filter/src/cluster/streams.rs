@@ -19,6 +19,7 @@ mod tests;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilterScheduler;
 
@@ -32,6 +33,9 @@ pub(crate) const END: u64 = u64::MAX;
 thread_local! {
     static STREAMS: RefCell<Streams> = const { RefCell::new(Streams::new()) };
 }
+
+/// So often a request is tried in any case, as without a time that it is tried for.
+const TRIES: u8 = 2;
 
 /// The end of a chain.
 const NONE: u32 = u32::MAX;
@@ -61,8 +65,12 @@ struct Stream {
     entered: Entered,
     /// Whether nothing listened on its port.
     refused: bool,
-    /// Whether a host was picked for it before.
-    tried: bool,
+    /// How often a host was picked for it, up to [`TRIES`].
+    tries: u8,
+    /// Until when it is tried again, where that is not for Envoy's route alone to say.
+    until: Option<Instant>,
+    /// Whether that time is over and no host was picked any more.
+    gave_up: bool,
     /// Whether its filter has been told to end it: once is enough.
     ended: bool,
     scheduler: Box<dyn EnvoyHttpFilterScheduler>,
@@ -126,6 +134,20 @@ pub(crate) fn refuse(token: Token) {
     });
 }
 
+/// The request is tried again until then, and twice in any case. After that there is no host for it.
+pub(crate) fn try_until(token: Token, until: Instant) {
+    STREAMS.with_borrow_mut(|streams| {
+        if let Some(stream) = streams.get(token) {
+            stream.until = Some(until);
+        }
+    });
+}
+
+/// Whether there was no host for the request because the time for it was over.
+pub(crate) fn has_given_up(token: Token) -> bool {
+    STREAMS.with_borrow_mut(|streams| streams.get(token).is_some_and(|stream| stream.gave_up))
+}
+
 /// Where a request is to go, for the load balancer that picks its host now.
 pub(crate) fn target(token: Token) -> Option<Target> {
     STREAMS.with_borrow_mut(|streams| streams.target(token))
@@ -180,8 +202,17 @@ impl Streams {
     ) -> Token {
         host.enter();
         let identity = host.identity();
-        let stream =
-            Some(Stream { host, pick, entered, refused: false, tried: false, ended: false, scheduler });
+        let stream = Some(Stream {
+            host,
+            pick,
+            entered,
+            refused: false,
+            tries: 0,
+            until: None,
+            gave_up: false,
+            ended: false,
+            scheduler,
+        });
         if let Some(index) = self.free.pop()
             && let Some(entry) = self.entries.get_mut(index as usize)
         {
@@ -219,7 +250,13 @@ impl Streams {
 
     pub(crate) fn target(&mut self, token: Token) -> Option<Target> {
         let stream = self.get(token)?;
-        let again = std::mem::replace(&mut stream.tried, true);
+        if stream.tries < TRIES {
+            stream.tries += 1;
+        } else if stream.until.is_some_and(|until| Instant::now() >= until) {
+            stream.gave_up = true;
+            return None;
+        }
+        let again = stream.tries > 1;
         let (endpoint, identity) = (stream.host.endpoint(), stream.host.identity());
         let pick = (!stream.host.is_removed()).then_some(stream.pick);
         Some(Target { endpoint, identity, pick, again })

@@ -21,6 +21,7 @@
 //! its share, and at most the whole of it.
 
 mod all;
+mod rate;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,8 @@ use parking_lot::Mutex;
 use super::activity::{Clock, Second};
 
 pub(crate) use all::{Usages, Used};
+use rate::Bucket;
+pub(crate) use rate::Rate;
 
 /// What one sandbox identity has in use, over all its ports and clusters.
 #[derive(Debug, Default)]
@@ -49,6 +52,8 @@ pub(crate) struct Usage {
     /// Whether the table has lost the identity for good.
     is_gone: AtomicBool,
     clock: Arc<Clock>,
+    /// What is left of its rate of requests, where that is limited.
+    bucket: Bucket,
     /// What its clients have, once that matters.
     shares: OnceLock<Box<Shares>>,
 }
@@ -105,6 +110,11 @@ impl Usage {
             entered.client = Some(client);
         }
         Ok(entered)
+    }
+
+    /// Takes one request out of what the sandbox gets in a second, or says in how many seconds there is one.
+    pub(crate) fn take(&self, rate: Rate) -> Result<(), u32> {
+        self.bucket.take(rate, rate::now())
     }
 
     pub(crate) fn leave(&self, Entered { alone, client }: Entered) {

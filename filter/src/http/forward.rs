@@ -12,22 +12,26 @@ mod tests;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Once};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use envoy_proxy_dynamic_modules_rust_sdk::abi::envoy_dynamic_module_type_attribute_id as AttributeId;
 use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyHttpFilter, envoy_log_error};
+use sandgate_auth::bearer_token;
 use sandgate_request::{
-    Address, Decision, Headers as _, Recognition, Refusal, SECURE_ACCESS, Trouble, Unaddressed, Upstream,
-    choose_reading, decide, has_refused_method, recognise,
+    AUTHORIZATION, Address, Decision, Door as _, Headers as _, Health, Pass, Recognition, Refusal, Stop,
+    Trouble, Unaddressed, Upstream, Wait, choose_reading, decide, has_refused_method, health_check,
+    recognise,
 };
 use sandgate_routes::{Pinned, Route};
 
+use super::door::{RequestDoor, Ticket};
+use super::patience;
+use super::upstream::{self, SANDBOX_UID};
 use super::{Filter, RequestHeaders};
 use crate::cluster::{self, Client, Endpoint, Exceeded, Found, Host, Opener, Pick, Socket, Waker, Want};
 
 /// Where ORIGINAL_DST looks first for the address to connect to.
 const ORIGINAL_DST: &[u8] = b"envoy.network.transport_socket.original_dst_address";
-const SANDBOX_UID: &str = "x-sandbox-uid";
 /// Set on routed requests when `clear-route-cache` is on, so that Envoy's routes can match on it.
 const ROUTED: (&str, &[u8]) = ("x-sandgate-route", b"sandbox");
 /// Headers that mean something to Envoy or to us and are never a client's to send.
@@ -66,12 +70,30 @@ impl Filter {
             Some(address) => address,
             None => match recognise(&RequestHeaders(envoy), &shared.config) {
                 Recognition::Addressed(mut address) => {
-                    if address.has_two_readings()
-                        && let Err(refusal) = choose_reading(&mut address, &reader.pin())
-                    {
-                        return self.answer(envoy, refusal, Some(&address));
+                    if address.has_two_readings() {
+                        let chosen = choose_reading(
+                            &mut address,
+                            &reader.pin(),
+                            &RequestHeaders(envoy),
+                            &shared.config,
+                            &self.door(envoy),
+                        );
+                        match chosen {
+                            Ok(()) => {}
+                            Err(Stop::Wait(wait)) => return self.wait(envoy, wait, &address),
+                            Err(Stop::Refuse(refusal)) => return self.answer(envoy, refusal, Some(&address)),
+                        }
                     }
-                    self.address.get_or_init(|| address)
+                    let address = self.address.get_or_init(|| address);
+                    if let Err(refusal) = self.check_sizes(envoy) {
+                        return self.answer(envoy, refusal, Some(address));
+                    }
+                    address
+                }
+                Recognition::Unaddressed
+                    if let Some(health) = health_check(&RequestHeaders(envoy), &shared.config) =>
+                {
+                    return self.answer_health(envoy, health == Health::Live || reader.is_ready());
                 }
                 Recognition::Unaddressed if shared.config.unaddressed() == Unaddressed::Pass => {
                     if misled {
@@ -92,13 +114,19 @@ impl Filter {
                 }
             },
         };
+        // A change is read, and a bad one told, whether or not this request asks for a key.
+        if !shared.secrets.is_empty() {
+            shared.secrets.keys(envoy);
+        }
         let ready = reader.is_ready();
         let table = reader.pin();
         if has_passed(envoy, &table) {
             return self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address));
         }
-        let route = match decide(address, &table, ready, &RequestHeaders(envoy), &shared.config) {
-            Decision::Forward(route) => route,
+        let door = self.door(envoy);
+        let pass = match decide(address, &table, ready, &RequestHeaders(envoy), &shared.config, &door) {
+            Decision::Forward(pass) => pass,
+            Decision::Wait(wait) => return self.wait(envoy, wait, address),
             Decision::Refuse(refusal) => return self.answer(envoy, refusal, Some(address)),
         };
         if shared.config.clear_route_cache() {
@@ -106,9 +134,51 @@ impl Filter {
             envoy.clear_route_cache();
         }
         match shared.config.upstream() {
-            Upstream::Cluster => self.to_host(envoy, address, route),
-            Upstream::OriginalDst => self.to_address(envoy, address, route),
+            Upstream::Cluster => self.to_host(envoy, address, pass),
+            Upstream::OriginalDst => self.to_address(envoy, address, pass),
         }
+    }
+
+    /// Answers a health check, which is no request to a sandbox and counts as none.
+    fn answer_health<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, good: bool) -> Outcome {
+        self.answered.set(true);
+        let headers: [(&str, &[u8]); 2] = [("content-type", b"text/plain"), ("cache-control", b"no-store")];
+        let (status, body): (u32, &[u8]) = if good { (200, b"OK") } else { (503, b"not ready") };
+        envoy.send_response(status, &headers, Some(body), Some("health_check"));
+        Outcome::Answered
+    }
+
+    fn door<'a, EHF: EnvoyHttpFilter>(&'a self, envoy: &'a EHF) -> RequestDoor<'a, EHF> {
+        RequestDoor { gateway: self.shared.gateway, secrets: &self.shared.secrets, envoy }
+    }
+
+    /// Holds the request until what it waits for has been asked for. If that did not help, it is refused: so
+    /// it waits once for each thing.
+    fn wait<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, wait: Wait, address: &Address) -> Outcome {
+        let refusal = match wait {
+            Wait::NewerKeys => Refusal::Forbidden,
+            Wait::Review => Refusal::ReviewFailed,
+        };
+        if self.waited_for.replace(Some(wait)) == Some(wait) {
+            return self.answer(envoy, refusal, Some(address));
+        }
+        let Some(keyring) = self.shared.gateway.keyring() else {
+            return self.answer(envoy, refusal, Some(address));
+        };
+        let wake = Ticket::new(envoy.new_scheduler()).wake();
+        let is_asked = match wait {
+            Wait::NewerKeys => keyring.newer_keys(wake),
+            Wait::Review => RequestHeaders(envoy).with(AUTHORIZATION, |value| {
+                let token = value.and_then(bearer_token).unwrap_or_default();
+                keyring.review(token, self.door(envoy).source(), wake)
+            }),
+        };
+        if !is_asked {
+            return self.answer(envoy, Refusal::AuthBusy, Some(address));
+        }
+        self.held.set(true);
+        self.shared.stats.held(envoy);
+        Outcome::Held
     }
 
     /// Refuses an address that is wrong. What a gateway adds to a request can make it so, and then it is a
@@ -119,7 +189,8 @@ impl Filter {
     }
 
     /// By Sandgate's own cluster.
-    fn to_host<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
+    fn to_host<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, pass: Pass<'_>) -> Outcome {
+        let route = pass.route;
         // A running route has an address: `decide` refuses one without.
         let Some(ip) = route.ip() else { return self.answer(envoy, Refusal::Panic, Some(address)) };
         let endpoint = Endpoint::new(ip, address.port());
@@ -127,8 +198,11 @@ impl Filter {
             Some(name) => cluster::find(name.as_slice(), endpoint, route.identity()),
             None => Found::NoCluster,
         };
+        if let Err(seconds) = self.pace(&found, route) {
+            return self.answer(envoy, Refusal::RateLimited { seconds }, Some(address));
+        }
         match found {
-            Found::Host { host, pick, alone } => self.admit(envoy, address, route, (host, pick), alone),
+            Found::Host { host, pick, alone } => self.admit(envoy, address, pass, (host, pick), alone),
             Found::Missing(_) if self.is_own(envoy, endpoint.ip(), endpoint.port()) => {
                 self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address))
             }
@@ -144,12 +218,25 @@ impl Filter {
         }
     }
 
+    /// Takes the request out of what its sandbox gets in a second, or says in how many seconds there is one.
+    /// One that was held has been taken before.
+    fn pace(&self, found: &Found, route: &Route) -> Result<(), u32> {
+        let Some(rate) = self.shared.rate.filter(|_| !self.paced.replace(true)) else {
+            return Ok(());
+        };
+        match found {
+            Found::Host { host, .. } => host.usage().take(rate),
+            Found::Missing(of) => of.usages().of(route.identity(), route.id()).take(rate),
+            Found::NoCluster => Ok(()),
+        }
+    }
+
     /// Counts the request in and leaves its token for the load balancer.
     fn admit<EHF: EnvoyHttpFilter>(
         &self,
         envoy: &mut EHF,
         address: &Address,
-        route: &Route,
+        pass: Pass<'_>,
         (host, pick): (Arc<Host>, Pick),
         alone: bool,
     ) -> Outcome {
@@ -167,11 +254,15 @@ impl Filter {
         };
         let token = cluster::enter(host, pick, entered, Box::new(envoy.new_scheduler()));
         self.stream.set(Some(token));
+        let window = self.shared.config.connect_window(address.dialect());
+        if window > 0 {
+            cluster::try_until(token, Instant::now() + Duration::from_millis(window.into()));
+        }
         if !envoy.set_filter_state_bytes(cluster::TARGET, &token.to_bytes()) {
             envoy_log_error!("sandgate: Envoy did not take the request's target");
             return self.answer(envoy, Refusal::Panic, Some(address));
         }
-        self.go_on(envoy, address, route)
+        self.go_on(envoy, address, pass)
     }
 
     /// Holds the request until its host is there.
@@ -224,7 +315,13 @@ impl Filter {
     }
 
     /// By a cluster of Envoy's type ORIGINAL_DST.
-    fn to_address<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
+    fn to_address<EHF: EnvoyHttpFilter>(
+        &self,
+        envoy: &mut EHF,
+        address: &Address,
+        pass: Pass<'_>,
+    ) -> Outcome {
+        let route = pass.route;
         if route.ip().is_some_and(|ip| self.is_own(envoy, ip, address.port())) {
             return self.answer(envoy, Refusal::Upstream(Trouble::Loop), Some(address));
         }
@@ -234,25 +331,15 @@ impl Filter {
             return self.answer(envoy, Refusal::Panic, Some(address));
         }
         cluster::note_uncounted();
-        self.go_on(envoy, address, route)
+        self.go_on(envoy, address, pass)
     }
 
-    fn go_on<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, route: &Route) -> Outcome {
-        if address.rewrites_path() {
-            rewrite_path(envoy, address);
-        }
-        // Asked before the first change, so that Envoy's headers are read once.
-        let [id_sent, uid_sent, secret_sent] = [cluster::SANDBOX_ID, SANDBOX_UID, SECURE_ACCESS]
-            .map(|name| envoy.get_request_header_value(name).is_some());
-        let connection = RequestHeaders(envoy).with("connection", |value| value.and_then(without_identity));
-        put(envoy, cluster::SANDBOX_ID, route.id_bytes(), id_sent);
-        put(envoy, SANDBOX_UID, route.uid().as_bytes(), uid_sent);
-        if secret_sent {
-            envoy.remove_request_header(SECURE_ACCESS);
-        }
-        if let Some(value) = connection {
-            envoy.set_request_header("connection", &value);
-        }
+    fn go_on<EHF: EnvoyHttpFilter>(&self, envoy: &mut EHF, address: &Address, pass: Pass<'_>) -> Outcome {
+        let config = &self.shared.config;
+        // Read before the first change, so that Envoy's headers are read once.
+        let patience = patience::patience(envoy, address, config);
+        upstream::prepare(envoy, address, pass, config);
+        patience::tell_router(envoy, patience, config.connect_window(address.dialect()) > 0);
         self.shared.stats.forwarded(envoy);
         Outcome::GoOn
     }
@@ -271,39 +358,6 @@ fn has_passed<EHF: EnvoyHttpFilter>(envoy: &EHF, table: &Pinned<'_>) -> bool {
 fn client<EHF: EnvoyHttpFilter>(envoy: &EHF) -> Option<Client> {
     let address = envoy.get_attribute_string(AttributeId::SourceAddress)?;
     Client::at(address.as_slice())
-}
-
-/// Sets a header. Where the client has sent none there is nothing to replace, and adding costs Envoy less.
-fn put<EHF: EnvoyHttpFilter>(envoy: &mut EHF, name: &str, value: &[u8], sent: bool) {
-    if sent {
-        envoy.set_request_header(name, value);
-    } else {
-        envoy.add_request_header(name, value);
-    }
-}
-
-/// The value of `Connection` without the headers that tell the sandbox who it is, if it has any of them. A
-/// server takes the headers that are named there for the last hop's and drops them. Envoy sends `Connection`
-/// on with an upgrade.
-fn without_identity(value: &[u8]) -> Option<Vec<u8>> {
-    let is_identity = |option: &[u8]| {
-        [cluster::SANDBOX_ID, SANDBOX_UID].iter().any(|name| option.eq_ignore_ascii_case(name.as_bytes()))
-    };
-    let options = || value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    options().any(is_identity).then(|| {
-        let kept: Vec<&[u8]> =
-            options().filter(|option| !option.is_empty() && !is_identity(option)).collect();
-        kept.join(b", ".as_slice())
-    })
-}
-
-/// Envoy's headers are borrowed from it, and setting one ends the borrow: the new path is copied first.
-fn rewrite_path<EHF: EnvoyHttpFilter>(envoy: &mut EHF, address: &Address) {
-    let rewritten = RequestHeaders(envoy)
-        .with(":path", |path| path.and_then(|path| address.rewrite(path)).map(|path| path.into_owned()));
-    if let Some(path) = rewritten {
-        envoy.set_request_header(":path", &path);
-    }
 }
 
 /// Whether `target` leads to one of the gateway's own sockets. An unspecified address stands for every

@@ -1,8 +1,9 @@
 //! Answers that the module does not give itself: Envoy's own, and the sandbox's.
 //!
 //! When Envoy's router cannot reach an upstream it answers itself and says why in the response code details.
-//! [`classify`] reads them. It knows only failures before the request was sent: those of the connection, and
-//! that there is no host.
+//! [`classify`] reads them. It knows failures before the request was sent: those of the connection, and that
+//! there is no host. Of those after it, it knows that a time was over in which the answer should have come.
+//! What these become is an answer and never another try.
 //!
 //! A sandbox runs a tenant's code, and the gateway's own infrastructure reads some response headers: a front
 //! Envoy takes this gateway out of service for everybody when an answer has
@@ -10,13 +11,30 @@
 //! Sandgate from every answer that comes from a sandbox. The router's own `x-envoy-upstream-service-time`
 //! cannot be told from a sandbox's, so it is removed too. Answers that Envoy gives itself keep theirs.
 
-use envoy_proxy_dynamic_modules_rust_sdk::EnvoyHttpFilter;
+use envoy_proxy_dynamic_modules_rust_sdk::{EnvoyBuffer, EnvoyHttpFilter};
 use sandgate_request::Trouble;
 
-/// What went wrong, from the response code details of an answer that Envoy gives itself.
-pub(super) fn classify(details: &[u8]) -> Option<Trouble> {
-    if details == b"no_healthy_upstream" {
-        return Some(Trouble::Gone);
+/// What went wrong, from the status and the response code details of an answer that Envoy gives itself.
+/// `gave_up` is whether the load balancer had no host because the time for tries was over; `last_failure` is
+/// why the last connection was not made.
+pub(super) fn classify<'r>(
+    status: u32,
+    details: &[u8],
+    gave_up: bool,
+    last_failure: impl FnOnce() -> Option<EnvoyBuffer<'r>>,
+) -> Option<Trouble> {
+    let last_failure = || last_failure().map_or(Trouble::ConnectTimeout, |why| not_connected(why.as_slice()));
+    match details {
+        b"no_healthy_upstream" if gave_up => return Some(last_failure()),
+        b"no_healthy_upstream" => return Some(Trouble::Gone),
+        // Between two tries: more of the body came than is kept for another one. None of it was sent.
+        b"request_payload_exceeded_retry_buffer_limit" => return Some(last_failure()),
+        b"upstream_response_timeout" | b"response_timeout" | b"upstream_per_try_timeout" => {
+            return Some(Trouble::ResponseTimeout);
+        }
+        // 408 is of a client that did not send its request to the end.
+        b"stream_idle_timeout" if status == 504 => return Some(Trouble::ResponseTimeout),
+        _ => {}
     }
     let reason = details.strip_prefix(b"upstream_reset_before_response_started{")?;
     let starts = |prefix: &str| reason.starts_with(prefix.as_bytes());
@@ -29,17 +47,23 @@ pub(super) fn classify(details: &[u8]) -> Option<Trouble> {
     {
         return None;
     }
-    let says = |text: &str| reason.windows(text.len()).any(|part| part == text.as_bytes());
+    Some(not_connected(reason))
+}
+
+/// Why a connection was not made, in Envoy's words. In response code details they have no spaces.
+fn not_connected(reason: &[u8]) -> Trouble {
+    let same = |(found, wanted): (&u8, &u8)| found == wanted || (*found == b' ' && *wanted == b'_');
+    let says = |text: &str| reason.windows(text.len()).any(|part| part.iter().zip(text.as_bytes()).all(same));
     if says("Connection_refused")
         || says("delayed_connect_error:_111")
         || says("immediate_connect_error:_111")
     {
-        return Some(Trouble::PortClosed);
+        return Trouble::PortClosed;
     }
     if says("timeout") || says("timed_out") {
-        return Some(Trouble::ConnectTimeout);
+        return Trouble::ConnectTimeout;
     }
-    Some(Trouble::ConnectFailed)
+    Trouble::ConnectFailed
 }
 
 /// What to do with an answer.
@@ -70,6 +94,13 @@ pub(super) fn judge<EHF: EnvoyHttpFilter>(envoy: &EHF) -> Judgement {
         return Judgement::BadStatus;
     }
     if internal { Judgement::Clean } else { Judgement::Pass }
+}
+
+/// Whether an answer is one to an upgrade.
+pub(super) fn switches_protocols<EHF: EnvoyHttpFilter>(envoy: &EHF) -> bool {
+    let mut switches = false;
+    envoy.visit_response_headers(&mut |name, value| switches |= name == b":status" && value == b"101");
+    switches
 }
 
 /// Removes what is not a sandbox's to say.
@@ -103,8 +134,12 @@ fn is_internal(name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    fn plainly(status: u32, details: &str) -> Option<Trouble> {
+        classify(status, details.as_bytes(), false, || panic!("nobody asks for {details}"))
+    }
+
     #[test]
-    fn only_a_connection_that_was_never_made_is_told_from_other_failures() {
+    fn only_a_connection_that_was_never_made_and_a_time_that_is_over_are_told_from_other_failures() {
         let reset = |reason: &str| format!("upstream_reset_before_response_started{{{reason}}}");
         for (details, expected) in [
             ("no_healthy_upstream".to_owned(), Some(Trouble::Gone)),
@@ -119,10 +154,34 @@ mod tests {
             (reset("connection_termination"), None),
             (reset("remote_reset"), None),
             (reset("overflow"), None),
+            ("upstream_response_timeout".to_owned(), Some(Trouble::ResponseTimeout)),
+            ("response_timeout".to_owned(), Some(Trouble::ResponseTimeout)),
+            ("upstream_per_try_timeout".to_owned(), Some(Trouble::ResponseTimeout)),
+            ("stream_idle_timeout".to_owned(), Some(Trouble::ResponseTimeout)),
+            ("request_overall_timeout".to_owned(), None),
             ("via_upstream".to_owned(), None),
             (String::new(), None),
         ] {
-            assert_eq!(classify(details.as_bytes()), expected, "{details}");
+            assert_eq!(plainly(504, &details), expected, "{details}");
+        }
+        assert_eq!(plainly(408, "stream_idle_timeout"), None, "the client was silent, not the sandbox");
+    }
+
+    #[test]
+    fn what_was_tried_until_its_time_was_over_failed_as_its_last_try_did() {
+        for (reason, expected) in [
+            ("delayed connect error: Connection refused", Trouble::PortClosed),
+            ("delayed connect error: 111", Trouble::PortClosed),
+            ("connect timeout", Trouble::ConnectTimeout),
+            ("TLS_error:|x", Trouble::ConnectFailed),
+        ] {
+            assert_eq!(not_connected(reason.as_bytes()), expected, "{reason}");
+        }
+        for (details, gave_up) in
+            [("no_healthy_upstream", true), ("request_payload_exceeded_retry_buffer_limit", false)]
+        {
+            let found = classify(503, details.as_bytes(), gave_up, || None);
+            assert_eq!(found, Some(Trouble::ConnectTimeout), "{details}");
         }
     }
 

@@ -5,6 +5,7 @@ use sandgate_request::{Refusal, Trouble};
 
 use crate::UndefinedMetric;
 
+#[derive(Clone)]
 pub(super) struct Stats {
     forwarded: EnvoyCounterId,
     passed: EnvoyCounterId,
@@ -13,7 +14,7 @@ pub(super) struct Stats {
 }
 
 /// Counter names of refusals, by [`slot`].
-const REFUSED: [&str; 29] = [
+const REFUSED: [&str; 44] = [
     "rq_malformed",
     "rq_unaddressed",
     "rq_not_ready",
@@ -43,6 +44,21 @@ const REFUSED: [&str; 29] = [
     "rq_ambiguous_address",
     "rq_method_not_allowed",
     "rq_port_not_allowed",
+    "rq_forbidden",
+    "rq_traffic_token_invalid",
+    "rq_signature_expired",
+    "rq_route_keys_missing",
+    "rq_too_many_failures",
+    "rq_caller_unauthorized",
+    "rq_caller_forbidden",
+    "rq_token_review_failed",
+    "rq_auth_busy",
+    "rq_token_required",
+    "rq_pod_ip_mismatch",
+    "rq_rate_limited",
+    "rq_response_timeout",
+    "rq_request_too_large",
+    "rq_headers_too_large",
 ];
 
 fn slot(refusal: Refusal) -> usize {
@@ -60,6 +76,20 @@ fn slot(refusal: Refusal) -> usize {
         Refusal::TwoReadings => 26,
         Refusal::Method => 27,
         Refusal::PortNotAllowed => 28,
+        Refusal::Forbidden => 29,
+        Refusal::TrafficToken => 30,
+        Refusal::SignatureExpired => 31,
+        Refusal::RouteKeysMissing => 32,
+        Refusal::TooManyFailures { .. } => 33,
+        Refusal::CallerUnknown => 34,
+        Refusal::CallerForbidden => 35,
+        Refusal::ReviewFailed => 36,
+        Refusal::AuthBusy => 37,
+        Refusal::TokenRequired => 38,
+        Refusal::OtherPodIp => 39,
+        Refusal::RateLimited { .. } => 40,
+        Refusal::RequestTooLarge { .. } => 42,
+        Refusal::HeadersTooLarge { .. } => 43,
         Refusal::Upstream(trouble) => match trouble {
             Trouble::Gone => 9,
             Trouble::PortClosed => 10,
@@ -77,6 +107,7 @@ fn slot(refusal: Refusal) -> usize {
             Trouble::ClientTooManyPorts => 22,
             Trouble::TooManyHosts => 23,
             Trouble::TooManyHeld => 24,
+            Trouble::ResponseTimeout => 41,
         },
     }
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use sandgate_benches::record::Record;
-use sandgate_request::{Decision, FilterConfig, Recognition, choose_reading, decide, recognise};
+use sandgate_request::{Decision, FilterConfig, Keyless, Recognition, choose_reading, decide, recognise};
 use sandgate_routes::{Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, State};
 
 use crate::failure::{Doing as _, Failure, Result};
@@ -99,6 +99,7 @@ fn expected(shape: Shape) -> usize {
 struct Table {
     reader: RouteReader,
     config: FilterConfig,
+    door: Keyless,
 }
 
 impl Table {
@@ -112,7 +113,7 @@ impl Table {
         }
         writer.set_ready();
         let config = FilterConfig::parse(b"{}").map_err(|error| Failure::Asked(error.to_string()))?;
-        Ok(Self { reader, config })
+        Ok(Self { reader, config, door: Keyless::default() })
     }
 }
 
@@ -127,6 +128,7 @@ fn observation(letter: char, number: usize, state: State) -> Result<Observation>
         version: NonZeroU64::MIN.into(),
         ip: Some(address(number).into()),
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,
@@ -169,14 +171,15 @@ fn forwards(table: &Table, request: &Request) -> bool {
     };
     let ready = table.reader.is_ready();
     let pinned = table.reader.pin();
-    if choose_reading(&mut address, &pinned).is_err() {
+    if choose_reading(&mut address, &pinned, headers, &table.config, &table.door).is_err() {
         return false;
     }
-    match decide(&address, &pinned, ready, headers, &table.config) {
-        Decision::Forward(route) => {
-            black_box(route.authority(address.port()));
+    match decide(&address, &pinned, ready, headers, &table.config, &table.door) {
+        Decision::Forward(pass) => {
+            black_box(pass.route.authority(address.port()));
             true
         }
+        Decision::Wait(_) => false,
         Decision::Refuse(refusal) => {
             black_box(refusal);
             false

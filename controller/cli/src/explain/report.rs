@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sandgate_request::{Address, Reply, Step, StepOutcome};
+use sandgate_request::{Address, Health, Reply, Step, StepOutcome};
 use sandgate_routes::{Route, TokenKind};
 use serde_json::{Value, json};
 
@@ -30,6 +30,8 @@ pub(super) enum Verdict {
         rewritten: bool,
     },
     Refused(Reply),
+    /// Is a health check, which the gateway answers.
+    Health(Health),
     /// Is for the manager's API.
     Manager,
     /// Addresses no sandbox and goes on untouched.
@@ -49,6 +51,7 @@ impl Found {
                 "ip": route.ip().map(|ip| ip.to_string()),
                 "auth": route.token().is_some(),
                 "secureAccess": route.token().is_some_and(|token| token.kind() == TokenKind::SecureAccess),
+                "trafficToken": route.traffic_token().is_some(),
                 "requireTrafficAuth": route.require_traffic_auth(),
                 "ambiguous": route.is_ambiguous(),
             })
@@ -64,7 +67,7 @@ impl Report {
 
     pub(super) fn exit_code(&self) -> u8 {
         match self.verdict {
-            Verdict::Forwarded { .. } | Verdict::Manager | Verdict::NotAsked => 0,
+            Verdict::Forwarded { .. } | Verdict::Health(_) | Verdict::Manager | Verdict::NotAsked => 0,
             Verdict::Refused(_) | Verdict::Passed => 1,
         }
     }
@@ -78,6 +81,9 @@ impl Report {
         if let Some(address) = &self.address {
             let (id, port, dialect) = (address.id(), address.port(), address.dialect().as_str());
             let _ = writeln!(text, "\nAddressed: sandbox {id}, port {port}, in the dialect {dialect}");
+            if let Some(signature) = address.signature() {
+                let _ = writeln!(text, "Signed:    {}", until(signature.expires()));
+            }
         } else {
             text.push_str("\nAddressed: no sandbox\n");
         }
@@ -96,6 +102,10 @@ impl Report {
                 let body: Value = serde_json::from_str(&reply.body).unwrap_or_default();
                 let why = body.get("message").and_then(Value::as_str).unwrap_or("a page that says so");
                 format!("{} {}: {why}", reply.status, reply.details)
+            }
+            Verdict::Health(Health::Live) => "200: a health check of the gateway".to_owned(),
+            Verdict::Health(Health::Ready) => {
+                "a health check of the gateway: 200 when its table is complete, 503 before".to_owned()
             }
             Verdict::Manager => "forwarded to the manager, as it is: it is for the API".to_owned(),
             Verdict::Passed => "passed on untouched, to whatever else the gateway routes".to_owned(),
@@ -123,6 +133,7 @@ impl Report {
                 "port": address.port(),
                 "dialect": address.dialect().as_str(),
                 "form": address.form().as_str(),
+                "signature": address.signature().map(|signature| json!({ "expires": signature.expires() })),
             })
         });
         let table = self.table.as_ref().map(|table| {
@@ -141,12 +152,22 @@ impl Report {
                     "message": body.get("message"),
                 })
             }
+            Verdict::Health(_) => json!({ "outcome": "health-check" }),
             Verdict::Manager => json!({ "outcome": "manager" }),
             Verdict::Passed => json!({ "outcome": "passed" }),
             Verdict::NotAsked => json!({ "outcome": "not-asked" }),
         };
         let report = json!({ "forms": forms, "address": address, "table": table, "answer": answer, "hint": self.hint });
         format!("{report:#}\n")
+    }
+}
+
+/// Until when a signature is good. Whether it is, only a gateway with the keys can say.
+fn until(expires: u64) -> String {
+    let at = i64::try_from(expires).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    match at {
+        Some(at) => format!("until {at}, which is {expires} in Unix seconds"),
+        None => format!("until {expires} in Unix seconds"),
     }
 }
 
@@ -179,6 +200,9 @@ impl Found {
             line.push_str(", is closed with a token");
         } else if is("auth") {
             line.push_str(", has a token");
+        }
+        if is("trafficToken") {
+            line.push_str(", has a traffic token");
         }
         if is("requireTrafficAuth") {
             line.push_str(", wants verified traffic");

@@ -87,7 +87,8 @@ async fn report(file: Option<&str>, config: &str, url: &str, given: &[&str]) -> 
             sandgate_request::recognise(headers.as_slice(), &config)
         {
             let observed = read_routes(&path).unwrap_or_else(|failure| panic!("{failure}"));
-            table = look_up(&args(url, Some(path)), Some(observed), &[address.id()], &headers).await.unwrap();
+            let ids = sandgate_request::lookup_ids(&address, &config);
+            table = look_up(&args(url, Some(path)), Some(observed), &ids, &headers, &config).await.unwrap();
         }
     }
     let steps = sandgate_request::explain(headers.as_slice(), &config);
@@ -143,6 +144,52 @@ async fn a_token_is_checked_and_never_shown() {
 }
 
 #[tokio::test]
+async fn a_signed_route_is_told_with_its_expiry_and_without_its_tag() {
+    let file = "routes:\n- { name: demo, ip: 10.0.0.1 }\n";
+    for (url, given, path) in [
+        ("http://default--demo-80-1vuhmo0-0a1b2c3dk.example.com/x", vec![], "/x"),
+        ("http://gw/x", vec!["OpenSandbox-Ingress-To: default--demo-80-1vuhmo0-0a1b2c3dk"], "/x"),
+        // Nobody has closed this sandbox, so it gets all that follows the port.
+        ("http://gw/default--demo/80/1vuhmo0/0a1b2c3dk/x", vec![], "/1vuhmo0/*********/x"),
+    ] {
+        let (json, text, code) = report(Some(file), "", url, &given).await;
+        assert_eq!(
+            (code, &json["address"]["signature"]["expires"]),
+            (0, &4_102_444_800_u64.into()),
+            "{text}"
+        );
+        assert_eq!(json["answer"]["path"], path);
+        assert!(
+            text.contains("Signed:    until 2100-01-01T00:00:00Z, which is 4102444800 in Unix"),
+            "{text}"
+        );
+        assert!(!text.contains("0a1b2c3d") && !json.to_string().contains("0a1b2c3d"), "{text}");
+    }
+    let (json, ..) = report(Some(file), "", "http://default--demo-80.example.com/", &[]).await;
+    assert!(json["address"]["signature"].is_null());
+}
+
+#[tokio::test]
+async fn an_object_found_by_its_name_is_told() {
+    let config = r#"{"dialects":{"opensandbox":{"agent-sandbox-namespaces":["default"]}}}"#;
+    let (json, text, code) = report(Some(FILE), config, "http://gw/v1/sandboxes/six/proxy/99/x", &[]).await;
+    assert_eq!((code, &json["answer"]["upstream"]), (0, &"[2001:db8::1]:99".into()), "{text}");
+    assert_eq!((&json["address"]["id"], &json["answer"]["path"]), (&"six".into(), &"/x".into()));
+    let (json, text, code) = report(Some(FILE), config, "http://off-80.example.com/", &[]).await;
+    assert_eq!((code, &json["answer"]["status"]), (1, &503.into()));
+    assert!(text.contains("file:default/off is paused"), "{text}");
+}
+
+#[tokio::test]
+async fn a_health_check_is_told() {
+    let config = r#"{"health-paths":["/healthz","/readyz"],"unaddressed":"refuse"}"#;
+    for path in ["/healthz", "/readyz"] {
+        let (json, text, code) = report(None, config, &format!("http://gw{path}"), &[]).await;
+        assert_eq!((code, &json["answer"]["outcome"]), (0, &"health-check".into()), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_to_no_sandbox_is_passed_or_refused_by_config() {
     let (json, text, code) = report(Some(FILE), "", "http://example.com/", &[]).await;
     assert_eq!((code, &json["answer"]["outcome"]), (1, &"passed".into()));
@@ -172,13 +219,30 @@ fn a_gateways_route_with_a_token_takes_the_one_sent_for_right() {
     for (given, code, noted) in [(vec![], 1, false), (vec!["x-access-token: anything"], 0, true)] {
         let headers = request("http://80-default--demo.example.com/", &given);
         let (writer, reader) = sandgate_routes::RouteTable::new(sandgate_routes::Limits::default());
-        let note = take_over(&writer, &view, &headers).unwrap();
+        let note = take_over(&writer, &view, &headers, &config).unwrap();
         writer.set_ready();
         let table = Table { reader, source: "the gateway".to_owned(), note };
         let steps = sandgate_request::explain(headers.as_slice(), &config);
         let report = judge(&headers, &config, steps, Some(&table));
         assert_eq!((report.exit_code(), note.is_some()), (code, noted), "{}", report.to_text());
     }
+}
+
+#[test]
+fn a_gateways_route_with_a_traffic_token_takes_the_one_sent_for_right() {
+    let view: RouteView = serde_json::from_value(serde_json::json!({
+        "id": "default--demo", "namespace": "default", "name": "demo", "provider": "kruise", "uid": "u", "owner": "",
+        "state": "running", "ip": "10.0.0.1", "version": "7", "identity": 1, "auth": false,
+        "trafficToken": true, "requireTrafficAuth": false
+    }))
+    .unwrap();
+    let (writer, reader) = sandgate_routes::RouteTable::new(sandgate_routes::Limits::default());
+    let config = FilterConfig::parse(br#"{"traffic-access-token-header": "x-pass"}"#).unwrap();
+    let headers = request("http://80-default--demo.example.com/", &["x-pass: hunter2"]);
+    let note = take_over(&writer, &view, &headers, &config).unwrap();
+    let route = reader.get("default--demo").unwrap();
+    assert!(note.is_some() && route.token().is_none());
+    assert!(route.traffic_token().unwrap().matches(b"hunter2"));
 }
 
 #[test]
@@ -193,7 +257,7 @@ fn a_gateways_ambiguous_route_is_explained_as_what_it_is() {
     for url in ["http://80-default--demo.example.com/", "http://gw/default--demo/80/"] {
         let headers = request(url, &[]);
         let (writer, reader) = sandgate_routes::RouteTable::new(sandgate_routes::Limits::default());
-        let note = take_over(&writer, &view, &headers).unwrap();
+        let note = take_over(&writer, &view, &headers, &config).unwrap();
         writer.set_ready();
         let table = Table { reader, source: "the gateway".to_owned(), note };
         let steps = sandgate_request::explain(headers.as_slice(), &config);

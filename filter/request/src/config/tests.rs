@@ -1,7 +1,8 @@
 use sandgate_config::MAX_CONFIG;
 
-use super::{FilterConfig, Unaddressed, raw::RawConfig};
+use super::{FilterConfig, SecretSource, Secrets, Unaddressed, raw::RawConfig};
 
+mod route;
 mod schema;
 
 fn error(json: &str) -> String {
@@ -20,6 +21,8 @@ fn nothing_and_an_empty_object_are_the_defaults() {
     assert!(config.opensandbox.path && config.opensandbox.headers && config.opensandbox.host);
     assert!(config.agent_sandbox.enabled && config.domains.is_empty());
     assert!(config.sandbox_env.headers && config.sandbox_env.path);
+    assert!(config.opensandbox.proxy_path && config.opensandbox.agent_sandbox_namespaces.is_empty());
+    assert!(config.health_paths.is_empty());
     assert_eq!(config.kruise.id_header, "e2b-sandbox-id");
     assert_eq!(config.kruise.port_header, "e2b-sandbox-port");
     assert_eq!((config.kruise.default_port, config.agent_sandbox.default_port), (49983, 8888));
@@ -45,13 +48,17 @@ fn every_key_can_be_set() {
             "kruise": {"enabled": true, "path": false, "headers": true, "host": false,
               "sandbox-header-name": "X-Box", "sandbox-port-header": "X-Box-Port", "default-port": "8080"},
             "agent-sandbox": {"enabled": false, "default-namespace": "team-1", "default-port": 81},
-            "opensandbox": {"enabled": true, "headers": false, "host": true, "path": false},
+            "opensandbox": {"enabled": true, "headers": false, "host": true, "path": false, "proxy-path": true,
+              "agent-sandbox-namespaces": ["team-2", "team-1", "team-2"]},
             "sandbox-env": {"enabled": true, "headers": false, "path": true}
           },
           "host-header-name": "X-Forwarded-Host",
           "domains": ["b.example", ".Sandboxes.B.example", "a.example", "A.Example"],
+          "health-paths": ["/status.ok", "/readyz"],
           "unaddressed": "refuse", "enable-auth": true, "clear-route-cache": true,
-          "allowed-ports": [80, "3000-3999"], "denied-ports": ["3500"]
+          "allowed-ports": [80, "3000-3999"], "denied-ports": ["3500"],
+          "limits": {"request-bytes": 1099511627776, "request-header-bytes": 8192.0},
+          "secrets": {"bearer": {"name": "b"}, "scoped-token": {"name": "s", "sds-config": {"ads": {}}}}
         }"#,
     )
     .expect("the config is valid");
@@ -63,6 +70,9 @@ fn every_key_can_be_set() {
     assert_eq!(config.agent_sandbox.default_namespace, "team-1");
     assert_eq!(config.agent_sandbox.default_port, 81);
     assert!(!config.opensandbox.headers && config.opensandbox.host && !config.opensandbox.path);
+    assert_eq!(config.health_paths, ["/status.ok", "/readyz"]);
+    assert!(config.opensandbox.proxy_path);
+    assert_eq!(config.opensandbox.agent_sandbox_namespaces, ["team-1", "team-2"]);
     assert!(!config.sandbox_env.headers && config.sandbox_env.path);
     assert_eq!(config.host_header, "x-forwarded-host");
     assert_eq!(config.domains, ["sandboxes.b.example", "a.example", "b.example"]);
@@ -72,6 +82,16 @@ fn every_key_can_be_set() {
         [80, 81, 3000, 3500, 3999].map(|port| config.allows_port(port)),
         [true, false, true, false, true]
     );
+    assert_eq!((config.request_bytes(), config.request_header_bytes()), (Some(1 << 40), Some(8192)));
+    let source = |name: &str, sds_config: Option<&str>| {
+        Some(SecretSource { name: name.to_owned(), sds_config: sds_config.map(str::to_owned) })
+    };
+    let secrets = Secrets {
+        secure_access_keys: None,
+        scoped_token: source("s", Some(r#"{"ads":{}}"#)),
+        bearer: source("b", None),
+    };
+    assert_eq!(*config.secrets(), secrets);
 }
 
 #[test]
@@ -79,6 +99,7 @@ fn a_dialect_that_is_off_is_off_in_every_form() {
     let json = br#"{"dialects":{"kruise":{"enabled":false,"path":true},"opensandbox":{"enabled":false},
       "sandbox-env":{"enabled":false,"path":true}}}"#;
     let config = FilterConfig::parse(json).expect("the config is valid");
+    assert!(!config.opensandbox.proxy_path);
     assert!(!config.kruise.path && !config.kruise.headers && !config.kruise.host);
     assert!(!config.opensandbox.path && !config.opensandbox.headers && !config.opensandbox.host);
     assert!(!config.sandbox_env.path && !config.sandbox_env.headers);
@@ -124,6 +145,37 @@ fn an_error_names_the_key_what_was_expected_and_what_was_found() {
         (
             r#"{"allowed-ports":[80,"90-80"]}"#,
             ["allowed-ports[1]", "a range of ports such as \"3000-3999\"", r#"found "90-80""#, ""],
+        ),
+        (
+            r#"{"health-paths":["/ok","ok"]}"#,
+            ["health-paths[1]", "begins with '/' and has no query", r#"found "ok""#, ""],
+        ),
+        (
+            r#"{"dialects":{"opensandbox":{"agent-sandbox-namespaces":["a","B"]}}}"#,
+            ["dialects.opensandbox.agent-sandbox-namespaces[1]", "a namespace", r#"found "B""#, ""],
+        ),
+        (r#"{"timeouts":{"max":0}}"#, ["timeouts.max", "a number of seconds above 0", "found 0", ""]),
+        (
+            r#"{"dialects":{"kruise":{"timeouts":{"request":-1}}}}"#,
+            ["dialects.kruise.timeouts.request", "seconds from 0 to 604800", "found -1", ""],
+        ),
+        (r#"{"connect-window":61}"#, ["connect-window", "seconds from 0 to 60", "found 61", ""]),
+        (r#"{"limits":{"burst":1}}"#, ["limits.burst", "limits.requests-per-second beside it", "", ""]),
+        (
+            r#"{"limits":{"requests-per-second":0},"upstream":"cluster"}"#,
+            ["limits.requests-per-second", "a number from 0.001 to 1000000", "found 0", ""],
+        ),
+        (
+            r#"{"connect-window":1,"upstream":"original-dst"}"#,
+            ["connect-window", "expected upstream: cluster", "", ""],
+        ),
+        (
+            r#"{"limits":{"request-bytes":0}}"#,
+            ["limits.request-bytes", "a whole number from 1 to 1099511627776", "found 0", ""],
+        ),
+        (
+            r#"{"secrets":{"bearer":{"name":""}}}"#,
+            ["secrets.bearer.name", "a name of 1 to 253 characters", r#"found """#, ""],
         ),
         (r#"{"denied-ports":[0]}"#, ["denied-ports[0]", "a port from 1 to 65535", "found 0", ""]),
         (r#"{"dialects":{"kruise":{"path":null}}}"#, ["dialects.kruise.path", "a boolean", "null", "line 1"]),

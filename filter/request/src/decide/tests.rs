@@ -4,8 +4,16 @@ use sandgate_routes::{
     Clash, Limits, ObjectKey, Observation, RouteReader, RouteTable, RouteWriter, Secret, State, Version,
 };
 
-use super::{ACCESS_TOKEN, Decision, SECURE_ACCESS, choose_reading, decide};
-use crate::{Dialect, FilterConfig, Form, Part, Recognition, Refusal, recognise};
+use super::{Decision, Stop, choose_reading, decide};
+use crate::{
+    ACCESS_TOKEN, Dialect, FilterConfig, Form, Part, Recognition, Refusal, SECURE_ACCESS, recognise,
+};
+use door::TestDoor;
+
+mod callers;
+
+mod credentials;
+mod door;
 
 const IP: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -20,6 +28,7 @@ fn sandbox() -> Observation {
         version: "1".parse::<Version>().expect("the version is valid"),
         ip: Some(IP),
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,
@@ -37,21 +46,36 @@ fn table(sandboxes: impl IntoIterator<Item = Observation>) -> (RouteWriter, Rout
     (writer, reader)
 }
 
-/// `Ok` with the ID of the route that serves, or why none does.
-fn decided(reader: &RouteReader, config: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
+/// `Ok` with the ID of the route that serves and whether the request's `Authorization` was for the gateway,
+/// or why none serves.
+fn asked<V: AsRef<[u8]> + std::fmt::Debug>(
+    reader: &RouteReader,
+    config: &str,
+    headers: &[(&str, V)],
+    door: &TestDoor,
+) -> Result<(String, bool), Stop> {
     let config = FilterConfig::parse(config.as_bytes()).expect("a config for a test is valid");
     let Recognition::Addressed(mut address) = recognise(headers, &config) else {
         panic!("{headers:?} is no address");
     };
     let ready = reader.is_ready();
-    choose_reading(&mut address, &reader.pin())?;
-    match decide(&address, &reader.pin(), ready, headers, &config) {
-        Decision::Forward(route) => {
-            assert!(route.ip().is_some(), "what is forwarded has somewhere to go");
-            Ok(route.id().to_owned())
+    choose_reading(&mut address, &reader.pin(), headers, &config, door)?;
+    match decide(&address, &reader.pin(), ready, headers, &config, door) {
+        Decision::Forward(pass) => {
+            assert!(pass.route.ip().is_some(), "what is forwarded has somewhere to go");
+            Ok((pass.route.id().to_owned(), pass.authorization_is_ours))
         }
-        Decision::Refuse(refusal) => Err(refusal),
+        Decision::Wait(wait) => Err(Stop::Wait(wait)),
+        Decision::Refuse(refusal) => Err(Stop::Refuse(refusal)),
     }
+}
+
+/// The same without keys.
+fn decided(reader: &RouteReader, config: &str, headers: &[(&str, &str)]) -> Result<String, Refusal> {
+    asked(reader, config, headers, &TestDoor::default()).map(|pass| pass.0).map_err(|stop| match stop {
+        Stop::Refuse(refusal) => refusal,
+        Stop::Wait(wait) => panic!("nothing here waits for {wait:?}"),
+    })
 }
 
 const AUTH: &str = r#"{"enable-auth":true}"#;
@@ -219,7 +243,9 @@ fn a_settled_address_is_the_reading_that_is_known() {
     let Recognition::Addressed(mut address) = recognise(host, &FilterConfig::default()) else {
         panic!("a host is an address");
     };
-    assert_eq!(choose_reading(&mut address, &reader.pin()), Ok(()));
+    let config = FilterConfig::default();
+    let chosen = choose_reading(&mut address, &reader.pin(), host, &config, &TestDoor::default());
+    assert_eq!(chosen, Ok(()));
     assert_eq!((address.form(), address.id(), address.port()), (Form::OpenSandboxHost, "80-web", 3000));
     assert!(!address.has_two_readings());
 }
@@ -378,17 +404,6 @@ fn a_sandbox_that_wants_verified_traffic_gets_none_while_nobody_can_verify() {
         assert_eq!(decided(&reader, config, &headers), Err(Refusal::JwtVerifierNotReady), "{config}");
         assert_eq!(decided(&reader, config, &[BOX]), Err(Refusal::JwtVerifierNotReady), "{config}");
     }
-}
-
-#[test]
-fn the_state_is_told_before_the_token_is_asked_for() {
-    let (_writer, reader) = table([Observation {
-        state: State::Paused,
-        token: Some(Secret::new("s3cret")),
-        require_traffic_auth: true,
-        ..sandbox()
-    }]);
-    assert_eq!(decided(&reader, AUTH, &[BOX]), Err(Refusal::NotRunning(State::Paused)));
 }
 
 #[test]

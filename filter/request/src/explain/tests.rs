@@ -22,6 +22,7 @@ fn each_form_says_why_it_was_not_taken_until_one_is() {
             "kruise-host: the label in :authority does not have the shape of a host {port}-{id}.{domain}",
             "opensandbox-host: sandbox demo, port 8080",
             "sandbox-env-path: not tried, since opensandbox-host had settled it",
+            "opensandbox-proxy-path: not tried, since opensandbox-host had settled it",
             "opensandbox-path: not tried, since opensandbox-host had settled it",
         ]
     );
@@ -55,13 +56,15 @@ fn hosts_say_what_is_wrong_with_them() {
 fn switches_the_managers_api_and_rewrites_are_told() {
     let off = explained(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &[(":path", "/demo/80/x")]);
     assert_eq!(off[0], "kruise-path: switched off in the config");
-    assert_eq!(off[8], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
+    assert_eq!(off[9], "opensandbox-path: sandbox demo, port 80, and the prefix leaves the path");
     let api = explained("", &[(":path", "/kruise/api/x")]);
     assert_eq!(api[0], "kruise-path: /kruise/api is the manager's API and never a sandbox");
     assert_eq!(
         explained("", &[])[7..],
         [
             "sandbox-env-path: the path does not begin with /sandboxes/, an ID and a segment of digits",
+            "opensandbox-proxy-path: the path does not begin with /sandboxes/ or /v1/sandboxes/, an ID, /proxy/ and a \
+             segment of digits",
             "opensandbox-path: the path does not begin with an ID and a segment of digits",
         ]
     );
@@ -118,4 +121,46 @@ fn both_readings_of_a_sandbox_id_are_told() {
         "sandbox-env-header: no header x-sandbox-port, which has no default here"
     );
     assert!(id(alone, &[header[0], ("x-sandbox-port", "0")])[1].contains("not a valid port"));
+}
+
+#[test]
+fn a_signature_is_told_by_its_expiry_and_never_shown() {
+    let label = "8080-demo-80-1vuhmo0-0a1b2c3dk";
+    let host = format!("{label}.example.com");
+    for headers in [
+        [("opensandbox-ingress-to", label)],
+        [(":authority", host.as_str())],
+        [(":path", "/8080-demo/80/1vuhmo0/0a1b2c3dk/x")],
+    ] {
+        // As an ID of OpenKruise the text would be shown: that reading is off here.
+        let steps = explained(r#"{"dialects":{"kruise":{"enabled":false}}}"#, &headers);
+        let told = "sandbox 8080-demo, port 80, signed until 4102444800 in Unix seconds";
+        assert!(steps.iter().any(|step| step.contains(told)), "{steps:?}");
+        assert!(!steps.iter().any(|step| step.contains("0a1b2c3d")), "{steps:?}");
+    }
+    let both = [("opensandbox-ingress-to", "demo-80-1-0a1b2c3dk"), (":authority", "demo-80-2-0a1b2c3dk.a.b")];
+    assert_eq!(
+        explained("", &both)[6],
+        "opensandbox-host: sandbox demo, port 80, signed until 2 in Unix seconds: the same as in opensandbox-header"
+    );
+}
+
+#[test]
+fn the_server_proxy_path_and_the_header_a_host_is_from_are_told() {
+    let path = [(":path", "/v1/sandboxes/demo/proxy/80/x")];
+    assert_eq!(
+        explained("", &path)[8],
+        "opensandbox-proxy-path: sandbox demo, port 80, and the prefix leaves the path"
+    );
+    let forwarded = r#"{"host-header-name":"x-forwarded-host","domains":["example.com"]}"#;
+    let step = |headers: &[(&str, &str)]| explained(forwarded, headers)[5].clone();
+    assert_eq!(step(&[]), "kruise-host: no host in :authority");
+    assert_eq!(
+        step(&[(":authority", "80-a.b")]),
+        "kruise-host: :authority is not under any of the domains example.com"
+    );
+    assert_eq!(
+        step(&[(":authority", "80-a.example.com"), ("x-forwarded-host", "80-a.b")]),
+        "kruise-host: x-forwarded-host is not under any of the domains example.com"
+    );
 }

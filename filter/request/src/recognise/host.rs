@@ -1,9 +1,10 @@
 //! The label of a host that may name a sandbox.
 //!
-//! A port and one trailing dot are dropped first. With base domains configured, the host must lie under one
-//! of them (in any case, the longest wins) and all that stands before it is the label, dots included, since
-//! object names may have dots. With none configured, the label ends at the first dot and some domain must
-//! follow it; `localhost` will do.
+//! The host is that of the configured header, and `:authority` where a request does not send it. A port and
+//! one trailing dot are dropped first. With base domains configured, the host must lie under one of them (in
+//! any case, the longest wins) and all that stands before it is the label, dots included, since object names
+//! may have dots. With none configured, the label ends at the first dot, and `localhost` will do as what
+//! follows it. A host without a dot is a label as a whole to OpenSandbox, and none to OpenKruise.
 //!
 //! A label may fit both host forms: `80-web-3000`, or a UUID that begins with digits and has a port behind
 //! it. A reading with a part that cannot be (port 12345678) is none while the other one is good. Of two good
@@ -11,8 +12,51 @@
 
 use sandgate_routes::is_valid_id;
 
-use super::{Absence, Attempt, forms, is_digits, parse_port};
-use crate::{Address, FilterConfig, Form, Part};
+use super::forms::{self, Label};
+use super::{Absence, Attempt, RouteSignature, is_digits, parse_port};
+use crate::{Address, FilterConfig, Form, Headers, Part};
+
+const AUTHORITY: &str = ":authority";
+
+/// The host of a request, and where it is from.
+#[derive(Debug)]
+pub(crate) struct SentHost<'a> {
+    /// The header it is from.
+    pub(crate) name: &'a str,
+    pub(crate) value: Option<&'a [u8]>,
+    /// Whether the request has that header more than once.
+    pub(crate) repeated: bool,
+}
+
+impl SentHost<'_> {
+    /// Calls `f` with the value of the configured header, or with `:authority` where that header is not sent
+    /// or empty. Where both are there the configured one alone counts.
+    ///
+    /// Envoy joins several `Host` headers into one value, which is no host; of any other header they are
+    /// apart.
+    pub(crate) fn read<H: Headers + ?Sized, R>(
+        headers: &H,
+        config: &FilterConfig,
+        f: impl FnOnce(SentHost<'_>) -> R,
+    ) -> R {
+        let name = config.host_header.as_str();
+        headers.with(name, |value| {
+            if name == AUTHORITY {
+                return f(SentHost { name, value, repeated: false });
+            }
+            let repeated = value.is_some() && headers.repeats(name);
+            match value {
+                Some(host) if repeated || !host.is_empty() => f(SentHost { name, value, repeated }),
+                _ => headers.with(AUTHORITY, |value| f(SentHost { name: AUTHORITY, value, repeated: false })),
+            }
+        })
+    }
+}
+
+/// The first host form that is on.
+pub(crate) fn first_form(config: &FilterConfig) -> Form {
+    if config.kruise.host { Form::KruiseHost } else { Form::OpenSandboxHost }
+}
 
 /// One valid way to read a label.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +64,11 @@ pub(crate) struct Reading<'a> {
     pub(crate) form: Form,
     pub(crate) id: &'a [u8],
     pub(crate) port: u16,
+    pub(crate) signature: Option<RouteSignature>,
 }
 
 /// How a form splits a label into ID and port.
-type Split<'a> = fn(&'a [u8]) -> Option<(&'a [u8], &'a [u8])>;
+type Split<'a> = fn(&'a [u8]) -> Option<Label<'a>>;
 
 /// The readings of one host.
 #[derive(Debug)]
@@ -59,14 +104,17 @@ impl<'a> Readings<'a> {
                 return none(Absence::Off);
             }
             match parts(host.label) {
-                Some((id, port)) => host.reading(form, id, port).map_err(NoReading::Malformed),
+                Some(label) => host.reading(form, label).map_err(NoReading::Malformed),
                 None => none(Absence::PlainLabel),
             }
         };
-        let id_first = |label| forms::port_and_id(label).map(|(port, id)| (id, port));
         Self {
             label: host.label,
-            kruise: read(Form::KruiseHost, config.kruise.host, id_first),
+            kruise: if config.kruise.host && host.is_whole {
+                none(Absence::NoDomain)
+            } else {
+                read(Form::KruiseHost, config.kruise.host, forms::port_and_id)
+            },
             opensandbox: read(Form::OpenSandboxHost, config.opensandbox.host, forms::id_and_port),
         }
     }
@@ -101,18 +149,21 @@ impl<'a> Readings<'a> {
 struct Host<'a> {
     label: &'a [u8],
     sound: bool,
+    /// Whether the label is all there is, with no domain behind it.
+    is_whole: bool,
 }
 
 impl Host<'_> {
     /// What surrounds the label only matters once the label has the shape of an address.
-    fn reading<'a>(&self, form: Form, id: &'a [u8], port: &[u8]) -> Result<Reading<'a>, Part> {
+    fn reading<'a>(&self, form: Form, label: Label<'a>) -> Result<Reading<'a>, Part> {
+        let Label { id, port, signature } = label;
         if !self.sound {
             return Err(Part::Host);
         }
         if !is_valid_id(id) {
             return Err(Part::Id);
         }
-        Ok(Reading { form, id, port: parse_port(port)? })
+        Ok(Reading { form, id, port: parse_port(port)?, signature })
     }
 }
 
@@ -121,21 +172,27 @@ fn split<'a>(value: Option<&'a [u8]>, domains: &[String]) -> Result<Host<'a>, Ab
     if value.first() == Some(&b'[') {
         return Err(Absence::Ipv6Host);
     }
-    let (name, port_sound) = match super::split_once(value, b':') {
-        Some((name, port)) => (name, port.is_empty() || port.len() <= 5 && is_digits(port)),
-        None => (value, true),
-    };
-    let name = name.strip_suffix(b".").unwrap_or(name);
+    let (name, sound) = without_port(value);
     if domains.is_empty() {
         return match super::split_once(name, b'.') {
             Some((label, domain)) if !domain.is_empty() => {
-                Ok(Host { label, sound: port_sound && is_domain(domain) })
+                Ok(Host { label, sound: sound && is_domain(domain), is_whole: false })
             }
+            None if !name.is_empty() => Ok(Host { label: name, sound, is_whole: true }),
             _ => Err(Absence::NoDomain),
         };
     }
     let label = under(name, domains).ok_or(Absence::ForeignDomain)?;
-    Ok(Host { label, sound: port_sound })
+    Ok(Host { label, sound, is_whole: false })
+}
+
+/// A host without its port and one trailing dot, and whether the port is one.
+pub(crate) fn without_port(host: &[u8]) -> (&[u8], bool) {
+    let (name, sound) = match super::split_once(host, b':') {
+        Some((name, port)) => (name, port.is_empty() || port.len() <= 5 && is_digits(port)),
+        None => (host, true),
+    };
+    (name.strip_suffix(b".").unwrap_or(name), sound)
 }
 
 /// What stands before one of the domains and its dot. The domains are lower case, longest first.

@@ -15,6 +15,7 @@ use crate::{Address, FilterConfig, Form, Headers, Part};
 
 pub(crate) const SANDBOX_ID: &str = "x-sandbox-id";
 const SANDBOX_NAMESPACE: &str = "x-sandbox-namespace";
+const SANDBOX_POD_IP: &str = "x-sandbox-pod-ip";
 pub(crate) const SANDBOX_PORT: &str = "x-sandbox-port";
 
 /// The readings of one `X-Sandbox-ID`.
@@ -31,9 +32,9 @@ impl<'a> IdReadings<'a> {
     /// Reads the header and those beside it, and calls `f` with what they say.
     ///
     /// `X-Sandbox-ID` makes the shape of the first form, even if empty, and with `X-Sandbox-Port` that of the
-    /// second. Defaults hold only where nothing is sent.
-    /// `X-Sandbox-Pod-IP` is never read: the table says where a sandbox is. `X-Sandbox-UID` is no part of
-    /// the address; the decision compares it with the route that was found.
+    /// second. An empty namespace or port is not sent, so the defaults hold.
+    /// `X-Sandbox-Pod-IP` must not be sent twice and is no part of the address: the table says where a
+    /// sandbox is. Nor is `X-Sandbox-UID`; the decision compares both with the route that was found.
     pub(crate) fn read<H: Headers + ?Sized, R>(
         headers: &H,
         config: &FilterConfig,
@@ -47,9 +48,10 @@ impl<'a> IdReadings<'a> {
                 return f(IdReadings::neither(config, NoReading::Absent(Absence::NoHeader)));
             };
             let repeated = NoReading::Malformed(Part::Repeated);
-            if headers.repeats(SANDBOX_ID) {
+            let pod_ips = config.agent_sandbox.enabled && headers.repeats(SANDBOX_POD_IP);
+            if headers.repeats(SANDBOX_ID) || pod_ips {
                 let mut readings = IdReadings::neither(config, repeated);
-                if config.sandbox_env.headers && headers.with(SANDBOX_PORT, |port| port.is_none()) {
+                if config.sandbox_env.headers && headers.with(SANDBOX_PORT, is_empty) {
                     readings.sandbox_env = Err(NoReading::Absent(Absence::NoPort));
                 }
                 return f(readings);
@@ -62,6 +64,7 @@ impl<'a> IdReadings<'a> {
                     }
                     return f(readings);
                 }
+                let namespace = namespace.filter(|namespace| !namespace.is_empty());
                 f(IdReadings::of(id, namespace, sent_port(headers, SANDBOX_PORT), config))
             })
         })
@@ -127,7 +130,7 @@ impl<'a> IdReadings<'a> {
                 (Form::AgentSandboxHeader, attempt)
             }
             (Err(_), Ok(port)) => {
-                (Form::SandboxEnvHeader, offer(taken, Form::SandboxEnvHeader, id, Ok(port.into()), 0))
+                (Form::SandboxEnvHeader, offer(taken, Form::SandboxEnvHeader, id, Ok(port.into()), 0, None))
             }
             (Err(NoReading::Malformed(part)), Err(_)) => (Form::AgentSandboxHeader, Attempt::Malformed(part)),
             (Err(_), Err(NoReading::Malformed(part))) => (Form::SandboxEnvHeader, Attempt::Malformed(part)),
@@ -144,4 +147,8 @@ impl<'a> IdReadings<'a> {
         let as_address = |port: u16| Address::of_valid(id, Form::SandboxEnvHeader, port.into(), 0);
         [agent_sandbox, sandbox_env.map(as_address)]
     }
+}
+
+fn is_empty(value: Option<&[u8]>) -> bool {
+    value.is_none_or(<[u8]>::is_empty)
 }

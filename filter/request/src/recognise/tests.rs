@@ -2,11 +2,15 @@ use super::{Recognition, recognise};
 use crate::{FilterConfig, Form, Headers};
 
 mod conflicts;
+mod duplicates;
 mod forms;
 mod order;
+mod peers;
 mod sandbox_id;
+mod signed;
 
-/// What was recognised, in one line: `form id:port`, then the rewritten path if there is one.
+/// What was recognised, in one line: `form id:port`, then the expiry of a signature and the rewritten path,
+/// if there are any.
 fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
     match recognise(headers, config) {
         Recognition::Unaddressed => "unaddressed".into(),
@@ -24,11 +28,21 @@ fn read_with(config: &FilterConfig, headers: &[(&str, &str)]) -> String {
                 assert!(pairs.contains(&(address.form(), other.form())));
                 target = format!("{target} or {}:{}", other.id(), other.port());
             }
-            let path = headers.with(":path", |path| {
-                address.rewrite(path?).map(|path| String::from_utf8_lossy(&path).into_owned())
+            if let Some(signature) = address.signature() {
+                target = format!("{target} signed until {}", signature.expires());
+            }
+            let [unsigned, signed] = [false, true].map(|signed| {
+                headers.with(":path", |path| {
+                    address.rewrite(path?, signed).map(|path| String::from_utf8_lossy(&path).into_owned())
+                })
             });
-            assert_eq!(path.is_some(), address.rewrites_path());
-            path.map_or(target.clone(), |path| format!("{target} {path}"))
+            assert_eq!(unsigned.is_some(), address.rewrites_path());
+            match (unsigned, signed) {
+                (Some(unsigned), Some(signed)) if unsigned != signed => {
+                    format!("{target} {signed} or unsigned {unsigned}")
+                }
+                (unsigned, _) => unsigned.map_or(target.clone(), |path| format!("{target} {path}")),
+            }
         }
     }
 }

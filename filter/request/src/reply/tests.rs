@@ -36,8 +36,22 @@ fn every_refusal() -> Vec<Refusal> {
         Refusal::TwoReadings,
         Refusal::Method,
         Refusal::PortNotAllowed,
+        Refusal::RequestTooLarge { limit: 1 << 40 },
+        Refusal::HeadersTooLarge { limit: 8192 },
         Refusal::Unaddressed,
+        Refusal::RateLimited { seconds: 7 },
         Refusal::Panic,
+        Refusal::Forbidden,
+        Refusal::TrafficToken,
+        Refusal::SignatureExpired,
+        Refusal::RouteKeysMissing,
+        Refusal::TooManyFailures { seconds: 7 },
+        Refusal::CallerUnknown,
+        Refusal::CallerForbidden,
+        Refusal::ReviewFailed,
+        Refusal::AuthBusy,
+        Refusal::TokenRequired,
+        Refusal::OtherPodIp,
     ];
     all.extend(STATES.map(Refusal::NotRunning));
     all.extend(Trouble::ALL.map(Refusal::Upstream));
@@ -51,7 +65,7 @@ fn json_of(reply: &Reply) -> Value {
     serde_json::from_str(&reply.body).expect("a JSON reply is JSON")
 }
 
-fn header(reply: &Reply, name: &str) -> Option<&'static str> {
+fn header<'r>(reply: &'r Reply, name: &str) -> Option<&'r str> {
     reply.headers().find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
@@ -69,7 +83,20 @@ fn statuses_and_details_follow_the_dialect() {
         (Refusal::TwoReadings, "ambiguous_address", [400, 400, 400, 400]),
         (Refusal::Method, "method_not_allowed", [405, 405, 405, 405]),
         (Refusal::PortNotAllowed, "port_not_allowed", [403, 403, 403, 403]),
+        (Refusal::RequestTooLarge { limit: 1 }, "request_too_large", [413, 413, 413, 413]),
+        (Refusal::HeadersTooLarge { limit: 1 }, "headers_too_large", [431, 431, 431, 431]),
         (Refusal::JwtVerifierNotReady, "jwt_verifier_not_ready", [503, 503, 503, 503]),
+        (Refusal::Forbidden, "forbidden", [403, 403, 403, 403]),
+        (Refusal::TrafficToken, "traffic_token_invalid", [403, 403, 403, 403]),
+        (Refusal::SignatureExpired, "signature_expired", [401, 401, 401, 401]),
+        (Refusal::RouteKeysMissing, "route_keys_missing", [503, 503, 503, 503]),
+        (Refusal::TooManyFailures { seconds: 7 }, "too_many_failures", [429, 429, 429, 429]),
+        (Refusal::CallerUnknown, "caller_unauthorized", [401, 401, 401, 401]),
+        (Refusal::CallerForbidden, "caller_forbidden", [403, 403, 403, 403]),
+        (Refusal::ReviewFailed, "token_review_failed", [503, 503, 503, 503]),
+        (Refusal::AuthBusy, "auth_busy", [503, 503, 503, 503]),
+        (Refusal::TokenRequired, "token_required", [403, 403, 403, 403]),
+        (Refusal::OtherPodIp, "pod_ip_mismatch", [502, 502, 502, 502]),
         (Refusal::Panic, "sandgate_panic", [500, 500, 500, 500]),
     ];
     for (refusal, details, statuses) in refusals {
@@ -99,6 +126,20 @@ fn a_sandbox_of_a_pool_that_does_not_run_is_not_waited_for() {
     for state in [State::Creating, State::Unknown] {
         let reply = reply(Refusal::NotRunning(state), Some(&address), Media::Json);
         assert_eq!((reply.status, header(&reply, "retry-after")), (502, None), "{state}");
+    }
+}
+
+#[test]
+fn a_client_over_the_rate_is_told_when_to_come_again() {
+    for (seconds, word) in [(1, "in a second."), (90, "in 90 seconds.")] {
+        let refusal = Refusal::RateLimited { seconds };
+        for dialect in Dialect::ALL {
+            let reply = reply(refusal, Some(&in_dialect(dialect)), Media::Json);
+            assert_eq!((reply.status, reply.details), (429, "sandbox_rate_limited"));
+            assert_eq!(header(&reply, "retry-after"), Some(seconds.to_string().as_str()));
+            assert!(reply.body.contains(word), "{}", reply.body);
+        }
+        assert_eq!(header(&reply(refusal, None, Media::Grpc), "grpc-status"), Some("8"));
     }
 }
 
@@ -195,6 +236,11 @@ fn headers_forbid_caching_and_say_when_to_retry() {
         |dialect| reply(Refusal::NotRunning(State::Creating), Some(&in_dialect(dialect)), Media::Html);
     assert_eq!(header(&creating(Dialect::OpenSandbox), "retry-after"), Some("1"));
     assert_eq!(header(&creating(Dialect::Kruise), "retry-after"), None);
+    let limited = reply(Refusal::TooManyFailures { seconds: 7 }, None, Media::Json);
+    assert_eq!(header(&limited, "retry-after"), Some("7"));
+    let unknown = reply(Refusal::CallerUnknown, None, Media::Json);
+    assert_eq!(header(&unknown, "www-authenticate"), Some("Bearer"));
+    assert_eq!(header(&limited, "www-authenticate"), None);
     for refusal in every_refusal() {
         for media in [Media::Json, Media::Html] {
             let reply = reply(refusal, None, media);
@@ -294,6 +340,8 @@ fn a_grpc_client_gets_a_status_and_the_message() {
         (Refusal::Unauthorized { header: ACCESS_TOKEN }, "16"),
         (Refusal::TwoReadings, "3"),
         (Refusal::PortNotAllowed, "7"),
+        (Refusal::RequestTooLarge { limit: 1 }, "8"),
+        (Refusal::HeadersTooLarge { limit: 1 }, "8"),
         (Refusal::Method, "12"),
     ] {
         let grpc = reply(refusal, None, Media::Grpc);
@@ -335,6 +383,7 @@ fn a_sandbox_out_of_reach_is_told_from_a_sandbox_that_is_busy() {
         (Trouble::ClientTooManyPorts, 429, "client_too_many_ports", Some("1")),
         (Trouble::TooManyHosts, 503, "gateway_too_many_hosts", Some("1")),
         (Trouble::TooManyHeld, 503, "gateway_too_many_held", Some("1")),
+        (Trouble::ResponseTimeout, 504, "sandbox_response_timeout", None),
         (Trouble::NotAddedInTime, 503, "sandbox_wait_timeout", Some("1")),
         (Trouble::NoCluster, 500, "no_sandbox_cluster", None),
     ] {

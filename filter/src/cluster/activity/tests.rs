@@ -21,6 +21,7 @@ fn observed(name: &str, id: &str, uid: &str, version: u64) -> Observation {
         own_id: false,
         created: None,
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::default(),
     }

@@ -1,4 +1,5 @@
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::*;
 use crate::cluster::usage::Usage;
@@ -39,6 +40,24 @@ fn a_token_finds_its_own_request_and_never_the_next_in_its_place() {
     assert_eq!(second.in_flight(), 1, "an old token ended another's request");
     leave(next);
     assert_eq!(Token::from_bytes(b"seven"), None);
+}
+
+#[test]
+fn a_request_is_tried_twice_and_then_until_its_time_is_over() {
+    let now = Instant::now();
+    let plain = enter(host(1, 1), PICK, alone(), Box::new(Seen::default()));
+    let late = enter(host(1, 1), PICK, alone(), Box::new(Seen::default()));
+    try_until(late, now);
+    let early = enter(host(1, 1), PICK, alone(), Box::new(Seen::default()));
+    try_until(early, now + Duration::from_secs(3600));
+    for token in [plain, late, early] {
+        assert!(target(token).is_some() && target(token).is_some_and(|target| target.again));
+        assert!(!has_given_up(token));
+    }
+    assert!(target(plain).is_some(), "how often is for Envoy's route to say");
+    assert!(target(early).is_some_and(|target| target.again) && !has_given_up(early));
+    assert!(target(late).is_none() && has_given_up(late));
+    [plain, late, early].into_iter().for_each(leave);
 }
 
 #[test]

@@ -101,31 +101,6 @@ fn a_wrong_part_in_a_later_header_is_not_passed_over() {
 }
 
 #[test]
-fn a_header_that_is_sent_twice_is_refused_in_every_form() {
-    let twice = |name: &'static str, beside: &[(&'static str, &'static str)]| {
-        read(&[beside, &[(name, "1"), (name, "1")]].concat())
-    };
-    assert_eq!(twice("e2b-sandbox-id", &[]), "malformed header in kruise-header");
-    let kruise = [("e2b-sandbox-id", "a")];
-    assert_eq!(twice("e2b-sandbox-port", &kruise), "malformed header in kruise-header");
-    for name in ["opensandbox-ingress-to", "open-sandbox-ingress"] {
-        assert_eq!(twice(name, &[]), "malformed header in opensandbox-header");
-        assert_eq!(twice(name, &kruise), "malformed header in opensandbox-header", "beside an address");
-    }
-    assert_eq!(twice("x-sandbox-id", &[]), "malformed header in agent-sandbox-header");
-    let named = [("x-sandbox-id", "a")];
-    assert_eq!(twice("x-sandbox-namespace", &named), "malformed header in agent-sandbox-header");
-    assert_eq!(twice("x-sandbox-port", &named), "malformed header in agent-sandbox-header");
-    let forwarded = config(r#"{"host-header-name":"x-forwarded-host"}"#);
-    let hosts = [("x-forwarded-host", "80-a.example.com"), ("x-forwarded-host", "80-b.example.com")];
-    assert_eq!(read_with(&forwarded, &hosts), "malformed header in kruise-host");
-    // What nobody reads may come as often as it likes.
-    let off = config(r#"{"dialects":{"agent-sandbox":{"enabled":false}}}"#);
-    assert_eq!(read_with(&off, &[("x-sandbox-id", "a"), ("x-sandbox-id", "b")]), "unaddressed");
-    assert_eq!(twice("x-sandbox-port", &[]), "unaddressed");
-}
-
-#[test]
 fn a_uuid_that_begins_with_digits_is_an_id_and_no_port() {
     let host = |host| read(&[(":authority", host)]);
     assert_eq!(

@@ -115,12 +115,13 @@ fn ports_are_canonical_decimals_from_1_to_65535_in_every_form() {
             "{port}"
         );
     }
-    for port in bad.into_iter().chain(["", " ", "+80", "-80", "80 ", "0x50", "８０", "80,81", "8e1"]) {
+    for port in bad.into_iter().chain([" ", "+80", "-80", "80 ", "0x50", "８０", "80,81", "8e1"]) {
         let headers = [("e2b-sandbox-id", "demo"), ("e2b-sandbox-port", port)];
         assert_eq!(read(&headers), "malformed port in kruise-header", "{port:?}");
         let headers = [("x-sandbox-id", "demo"), ("x-sandbox-port", port)];
         assert_eq!(read(&headers), "malformed port in agent-sandbox-header", "{port:?}");
     }
+    assert_eq!(read(&[("e2b-sandbox-id", "demo"), ("e2b-sandbox-port", "")]), "kruise-header demo:49983");
     for port in ["1", "80", "9999", "10000", "65535"] {
         let headers = [("e2b-sandbox-id", "demo"), ("e2b-sandbox-port", port)];
         assert_eq!(read(&headers), format!("kruise-header demo:{port}"));
@@ -174,12 +175,22 @@ fn kruise_headers_have_a_default_port_and_an_id_that_must_be_valid() {
 }
 
 #[test]
-fn agent_sandbox_headers_have_defaults_only_where_nothing_is_sent() {
+fn agent_sandbox_headers_have_defaults_where_nothing_or_an_empty_value_is_sent() {
     assert_eq!(read(&[("x-sandbox-id", "demo")]), "agent-sandbox-header default--demo:8888");
+    let empty = [
+        ("x-sandbox-namespace", ""),
+        ("x-sandbox-port", ""),
+        ("x-sandbox-uid", ""),
+        ("x-sandbox-pod-ip", ""),
+    ];
+    for empty in empty.iter().map(std::slice::from_ref).chain([&empty[..]]) {
+        let headers = [&[("x-sandbox-id", "demo")], empty].concat();
+        assert_eq!(read(&headers), "agent-sandbox-header default--demo:8888", "{empty:?}");
+    }
     let all = [("x-sandbox-id", "demo"), ("x-sandbox-namespace", "team-1"), ("x-sandbox-port", "80")];
     assert_eq!(read(&all), "agent-sandbox-header team-1--demo:80");
     let long = "n".repeat(64);
-    for namespace in ["", "-a", "a-", "Team", "a.b", "a_b", "a/b", &long] {
+    for namespace in ["-a", "a-", "Team", "a.b", "a_b", "a/b", &long] {
         let headers = [("x-sandbox-id", "demo"), ("x-sandbox-namespace", namespace)];
         assert_eq!(read(&headers), "malformed namespace in agent-sandbox-header", "{namespace:?}");
     }
@@ -231,9 +242,13 @@ fn an_opensandbox_header_splits_at_the_last_dash() {
         ("demo-80x", "malformed port in opensandbox-header"),
         ("demo-80:8080", "malformed port in opensandbox-header"),
         ("my.demo-80", "malformed port in opensandbox-header"),
-        // Signed routes.
-        ("demo-80-tk9x2c-0a1b2c3dk", "malformed port in opensandbox-header"),
-        ("demo-80-tk9x2c-123456789", "malformed port in opensandbox-header"),
+        // With a scheme, as a client has it in a base URL.
+        ("http://demo-80.sandboxes.example.com", "opensandbox-header demo:80"),
+        ("https://demo-80.sandboxes.example.com:8443/x", "opensandbox-header demo:80"),
+        ("https://http://demo-80", "opensandbox-header demo:80"),
+        ("http://https://demo-80", "malformed id in opensandbox-header"),
+        ("HTTP://demo-80", "malformed id in opensandbox-header"),
+        ("http://", "malformed port in opensandbox-header"),
     ];
     each(&FilterConfig::default(), "opensandbox-ingress-to", &cases);
     each(&FilterConfig::default(), "open-sandbox-ingress", &cases);
@@ -250,6 +265,9 @@ fn an_opensandbox_header_under_a_configured_domain_may_have_dots_in_the_id() {
             ("my.demo-80.EXAMPLE.com", "opensandbox-header my.demo:80"),
             ("demo-80", "opensandbox-header demo:80"),
             ("demo-80.elsewhere.org", "opensandbox-header demo:80"),
+            ("https://my.demo-80.example.com", "opensandbox-header my.demo:80"),
+            ("my.demo-80.example.com:8443", "opensandbox-header my.demo:80"),
+            ("my.demo-80.example.com.", "opensandbox-header my.demo:80"),
         ],
     );
 }
@@ -298,13 +316,39 @@ fn a_host_without_the_shape_is_left_alone() {
             (":80", "unaddressed"),
             (".", "unaddressed"),
             ("..", "unaddressed"),
-            // No domain: a label cannot be the whole host.
+            // No domain: to OpenKruise a label cannot be the whole host.
             ("8080-demo", "unaddressed"),
             ("8080-demo.", "unaddressed"),
             ("8080-demo..", "unaddressed"),
-            ("demo-8080:80", "unaddressed"),
+            ("demo-8080..", "unaddressed"),
         ],
     );
+}
+
+#[test]
+fn a_host_without_a_domain_is_a_label_of_opensandbox_where_no_domains_are_configured() {
+    let cases = [
+        ("my-app-8080", "opensandbox-host my-app:8080"),
+        ("my-app-8080:7788", "opensandbox-host my-app:8080"),
+        ("my-app-8080.", "opensandbox-host my-app:8080"),
+        ("8080-demo-90", "opensandbox-host 8080-demo:90"),
+        ("my-app-0", "malformed port in opensandbox-host"),
+        ("-8080", "malformed id in opensandbox-host"),
+        ("my-app-8080:http", "malformed host in opensandbox-host"),
+        ("localhost", "unaddressed"),
+        ("localhost:7788", "unaddressed"),
+        ("gateway", "unaddressed"),
+        ("my-app", "unaddressed"),
+        ("2130706433", "unaddressed"),
+    ];
+    each(&FilterConfig::default(), ":authority", &cases);
+    for json in [r#"{"domains":["example.com"]}"#, r#"{"dialects":{"opensandbox":{"host":false}}}"#] {
+        for (host, _) in cases {
+            assert_eq!(read_with(&config(json), &[(":authority", host)]), "unaddressed", "{json} {host}");
+        }
+    }
+    let header = [("e2b-sandbox-id", "other"), (":authority", "my-app-8080")];
+    assert_eq!(read(&header), "conflict of kruise-header and opensandbox-host", "as any host that names one");
 }
 
 #[test]
@@ -359,11 +403,21 @@ fn with_domains_only_hosts_under_them_name_sandboxes() {
 }
 
 #[test]
-fn the_host_is_read_from_the_configured_header() {
+fn the_host_is_read_from_the_configured_header_and_without_it_from_the_authority() {
     let config = config(r#"{"host-header-name":"X-Forwarded-Host"}"#);
-    let headers = [(":authority", "80-a.example.com"), ("x-forwarded-host", "80-b.example.com")];
-    assert_eq!(read_with(&config, &headers), "kruise-host b:80");
-    assert_eq!(read_with(&config, &headers[..1]), "unaddressed");
+    let authority = (":authority", "80-a.example.com");
+    let read = |forwarded: &[&str]| {
+        let forwarded = forwarded.iter().map(|value| ("x-forwarded-host", *value));
+        read_with(&config, &[authority].into_iter().chain(forwarded).collect::<Vec<_>>())
+    };
+    assert_eq!(read(&["80-b.example.com"]), "kruise-host b:80", "where both are there it alone counts");
+    assert_eq!(read(&["www.example.com"]), "unaddressed", "also where it names nothing");
+    assert_eq!(read(&[]), "kruise-host a:80");
+    assert_eq!(read(&[""]), "kruise-host a:80");
+    for twice in [["80-b.example.com"; 2], ["www.example.com", "80-b.example.com"], ["", "80-b.example.com"]]
+    {
+        assert_eq!(read(&twice), "malformed header in kruise-host", "{twice:?}");
+    }
 }
 
 #[test]
@@ -394,4 +448,45 @@ fn an_opensandbox_path_is_an_id_and_a_segment_of_digits() {
             ("demo/80/", "unaddressed"),
         ],
     );
+}
+
+#[test]
+fn a_server_proxy_path_is_an_id_and_a_port_behind_the_servers_prefix() {
+    each(
+        &FilterConfig::default(),
+        ":path",
+        &[
+            ("/sandboxes/demo/proxy/80", "opensandbox-proxy-path demo:80 /"),
+            ("/sandboxes/demo/proxy/80/", "opensandbox-proxy-path demo:80 /"),
+            ("/sandboxes/demo/proxy/80/a//b?c=/d", "opensandbox-proxy-path demo:80 /a//b?c=/d"),
+            ("/sandboxes/demo/proxy/80?c", "opensandbox-proxy-path demo:80 /?c"),
+            ("/v1/sandboxes/demo/proxy/443/ws", "opensandbox-proxy-path demo:443 /ws"),
+            (
+                "/sandboxes/demo/proxy/80/tk9x2c/0a1b2c3dk/x",
+                "opensandbox-proxy-path demo:80 /tk9x2c/0a1b2c3dk/x",
+            ),
+            ("/sandboxes/demo/proxy/0/", "malformed port in opensandbox-proxy-path"),
+            ("/v1/sandboxes/demo/proxy/65536/", "malformed port in opensandbox-proxy-path"),
+            // Another form reads these.
+            ("/sandboxes/proxy/80/x", "sandbox-env-path proxy:80 /x"),
+            ("/sandboxes/80/proxy/90/x", "opensandbox-proxy-path 80:90 /x"),
+            // The server's API, and what is no path of a sandbox.
+            ("/sandboxes/demo/proxy", "unaddressed"),
+            ("/sandboxes/demo/proxy/", "unaddressed"),
+            ("/sandboxes/demo/proxy/http/", "unaddressed"),
+            ("/sandboxes/demo/endpoints/80", "unaddressed"),
+            ("/sandboxes//proxy/80/", "unaddressed"),
+            ("/sandboxes/a%2Fb/proxy/80/", "unaddressed"),
+            ("/sandboxes/demo//proxy/80/", "unaddressed"),
+            ("/sandboxes/demo?/proxy/80/", "unaddressed"),
+            ("/v2/sandboxes/demo/proxy/80/", "unaddressed"),
+            ("/proxy/sandboxes/demo/80", "unaddressed"),
+        ],
+    );
+    let read = |json: &str| read_with(&config(json), &[(":path", "/sandboxes/demo/proxy/80/x")]);
+    assert_eq!(read(r#"{"dialects":{"opensandbox":{"proxy-path":false}}}"#), "unaddressed");
+    assert_eq!(read(r#"{"dialects":{"opensandbox":{"path":false}}}"#), "unaddressed", "it follows the path");
+    assert_eq!(read(r#"{"domains":["example.com"]}"#), "unaddressed");
+    let on = r#"{"domains":["example.com"],"dialects":{"opensandbox":{"proxy-path":true}}}"#;
+    assert_eq!(read(on), "opensandbox-proxy-path demo:80 /x");
 }

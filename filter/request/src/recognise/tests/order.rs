@@ -6,7 +6,7 @@ use super::{config, read, read_with};
 use crate::{FilterConfig, Form, Headers, Recognition, recognise};
 
 /// One header of each form, in the order of recognition, each with an ID and port of its own.
-const FORMS: [(Form, &str, &str, &str); 9] = [
+const FORMS: [(Form, &str, &str, &str); 10] = [
     (Form::KruisePath, ":path", "/kruise/a/1/", "kruise-path a:1 /"),
     (Form::KruiseHeader, "e2b-sandbox-id", "b", "kruise-header b:49983"),
     (Form::OpenSandboxHeader, "opensandbox-ingress-to", "c-3", "opensandbox-header c:3"),
@@ -15,6 +15,7 @@ const FORMS: [(Form, &str, &str, &str); 9] = [
     (Form::KruiseHost, ":authority", "5-e.example.com", "kruise-host e:5"),
     (Form::OpenSandboxHost, ":authority", "f-6.example.com", "opensandbox-host f:6"),
     (Form::SandboxEnvPath, ":path", "/sandboxes/i/9/", "sandbox-env-path i:9 /"),
+    (Form::OpenSandboxProxyPath, ":path", "/sandboxes/j/proxy/10/", "opensandbox-proxy-path j:10 /"),
     (Form::OpenSandboxPath, ":path", "/g/7/", "opensandbox-path g:7 /"),
 ];
 
@@ -25,7 +26,7 @@ fn each_form_alone_is_the_address_and_of_two_the_last_forms_alone_give_way() {
         assert_eq!(read(&[(name, value)]), *expected);
         for (form, other, later, _) in &FORMS[index + 1..] {
             let read = read(&[(other, later), (name, value)]);
-            if matches!(form, Form::SandboxEnvPath | Form::OpenSandboxPath) && other != name {
+            if form.is_weak() && other != name {
                 assert_eq!(read, *expected, "{name} against {other}");
             } else if other != name {
                 assert!(read.starts_with("conflict of "), "{name} against {other}: {read}");
@@ -64,7 +65,7 @@ fn both_names_of_the_opensandbox_header_must_say_the_same() {
 #[test]
 fn each_form_can_be_switched_off_alone() {
     let off = [
-        r#"{"dialects":{"kruise":{"path":false},"opensandbox":{"path":false}}}"#,
+        r#"{"dialects":{"kruise":{"path":false},"opensandbox":{"path":false,"proxy-path":true}}}"#,
         r#"{"dialects":{"kruise":{"headers":false}}}"#,
         r#"{"dialects":{"opensandbox":{"headers":false}}}"#,
         r#"{"dialects":{"agent-sandbox":{"enabled":false},"sandbox-env":{"headers":false}}}"#,
@@ -72,7 +73,8 @@ fn each_form_can_be_switched_off_alone() {
         r#"{"dialects":{"kruise":{"host":false},"opensandbox":{"host":false}}}"#,
         r#"{"dialects":{"opensandbox":{"host":false}}}"#,
         r#"{"dialects":{"sandbox-env":{"path":false}}}"#,
-        r#"{"dialects":{"opensandbox":{"path":false}}}"#,
+        r#"{"dialects":{"opensandbox":{"proxy-path":false}}}"#,
+        r#"{"dialects":{"opensandbox":{"path":false,"proxy-path":true}}}"#,
     ];
     for (json, (form, name, value, _)) in off.iter().zip(FORMS) {
         assert_eq!(read_with(&config(json), &[(name, value)]), "unaddressed", "{}", form.as_str());

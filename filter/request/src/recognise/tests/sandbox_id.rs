@@ -25,7 +25,8 @@ fn alone_the_header_names_nothing_without_a_port_or_with_a_namespace() {
     let alone = config(ENV_ONLY);
     let with_port = |port| read_with(&alone, &[("x-sandbox-id", "demo"), ("x-sandbox-port", port)]);
     assert_eq!(with_port("65535"), "sandbox-env-header demo:65535");
-    for port in ["", "0", "080", "65536", "+80", "http"] {
+    assert_eq!(with_port(""), "unaddressed", "an empty port is not sent");
+    for port in ["0", "080", "65536", "+80", "http"] {
         assert_eq!(with_port(port), "malformed port in sandbox-env-header", "{port:?}");
     }
     for id in ["demo", "", "a/b"] {
@@ -40,6 +41,8 @@ fn alone_the_header_names_nothing_without_a_port_or_with_a_namespace() {
     }
     let named = [("x-sandbox-id", "demo"), ("x-sandbox-port", "80"), ("x-sandbox-namespace", "team")];
     assert_eq!(read_with(&alone, &named), "unaddressed");
+    let empty = [named[0], named[1], ("x-sandbox-namespace", "")];
+    assert_eq!(read_with(&alone, &empty), "sandbox-env-header demo:80", "an empty namespace is not sent");
     let twice = [named[0], named[1], named[2], named[2]];
     assert_eq!(read_with(&alone, &twice), "unaddressed");
     let twice = [("x-sandbox-id", "a"), ("x-sandbox-id", "a"), ("x-sandbox-port", "80")];

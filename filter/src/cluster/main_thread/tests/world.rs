@@ -251,6 +251,7 @@ pub(super) fn observation(
         version: version.to_string().parse().expect("a version"),
         ip: Some(ip(last)),
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,
