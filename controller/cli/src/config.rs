@@ -7,11 +7,12 @@ use std::path::Path;
 
 use sandgate_config::{ClusterConfig, ConfigError};
 use sandgate_request::FilterConfig;
-use sandgate_watch::Settings;
+use sandgate_watch::{AuthSettings, Settings};
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, usage};
 
+mod listen;
 mod locate;
 mod manager;
 mod mistakes;
@@ -19,10 +20,11 @@ mod mistakes;
 mod tests;
 mod tls;
 
+pub(crate) use listen::{Listen, Timeouts};
 pub(crate) use manager::{HOST as MANAGER_HOST, Manager, ManagerTls, PATH as MANAGER_PATH};
 pub(crate) use tls::{Certificate, Tls, Version};
 
-const SECTIONS: &str = "`filter`, `gateway`, `cluster`, `tls` or `manager`";
+const SECTIONS: &str = "`filter`, `gateway`, `cluster`, `listen`, `timeouts`, `tls` or `manager`";
 
 /// A checked config.
 #[derive(Debug)]
@@ -31,8 +33,14 @@ pub(crate) struct Config {
     pub(crate) filter: Value,
     /// The keys of the `gateway` section, only those that were given.
     pub(crate) gateway: Map<String, Value>,
+    /// Where keys come from, if they are given. Nobody has looked at the files yet.
+    pub(crate) auth: Option<AuthSettings>,
     /// The keys of the `cluster` section, only those that were given.
     pub(crate) cluster: Map<String, Value>,
+    /// The `listen` section.
+    pub(crate) listen: Listen,
+    /// The `timeouts` section.
+    pub(crate) timeouts: Timeouts,
     /// The `tls` section, if there is one. Nobody has looked at its files yet.
     pub(crate) tls: Option<Tls>,
     /// The `manager` section, if there is one.
@@ -112,7 +120,16 @@ impl Config {
             _ => Map::new(),
         };
         let (mut gateway, mut cluster, mut tls, mut manager) = (Map::new(), Map::new(), None, None);
+        let (mut listen, mut timeouts) = (Listen::default(), Timeouts::default());
         for (name, section) in sections {
+            if name == "listen" {
+                listen = Listen::parse(&section).map_err(in_section("listen"))?;
+                continue;
+            }
+            if name == "timeouts" {
+                timeouts = Timeouts::parse(&section).map_err(in_section("timeouts"))?;
+                continue;
+            }
             if name == "tls" {
                 tls = Some(Tls::parse(&section).map_err(in_section("tls"))?);
                 continue;
@@ -144,11 +161,15 @@ impl Config {
         if !settings.contains_key("kubernetes") {
             settings.entry("routes-file").or_insert_with(|| "routes.yaml".into());
         }
-        Settings::parse(Value::Object(settings).to_string().as_bytes()).map_err(in_section("gateway"))?;
+        let settings = Settings::parse(Value::Object(settings).to_string().as_bytes());
+        let settings = settings.map_err(in_section("gateway"))?;
         Ok(Config {
             filter,
             gateway,
+            auth: settings.auth().cloned(),
             cluster,
+            listen,
+            timeouts,
             tls,
             manager,
             parsed,

@@ -20,7 +20,9 @@ mod demo;
 mod envoy;
 mod error;
 mod exec;
+mod guards;
 mod install;
+mod keys;
 mod limits;
 mod manager;
 mod metrics;
@@ -35,6 +37,7 @@ mod waiting;
 
 pub(crate) use error::RunError;
 pub(crate) use exec::exec;
+pub(crate) use keys::check as check_keys;
 pub(crate) use manager::check as check_manager;
 pub(crate) use render::shipped_filter_config;
 pub(crate) use tls::check as check_tls;
@@ -68,6 +71,7 @@ pub(crate) async fn run(args: Run) -> Result<ExitCode, Failure> {
         note(&format!("warning: {warning}"));
     }
     manager::check(&config)?;
+    keys::check(&config)?;
     if args.print_config {
         let module = find_module(args.module.as_deref()).ok();
         let secrets = std::env::var_os(tls::SECRETS).map(PathBuf::from);
@@ -158,6 +162,8 @@ fn render(
         filter: &config.filter,
         gateway: &config.gateway,
         cluster: &config.cluster,
+        listen: &config.listen,
+        timeouts: &config.timeouts,
         access_log: args.access_log,
         hot_restart: args.hot_restart,
         limits,

@@ -11,7 +11,7 @@ use crate::args::Validate;
 use crate::config::Config;
 use crate::explain::read_routes;
 use crate::failure::{Failure, usage};
-use crate::run::{check_manager, check_tls, shipped_filter_config};
+use crate::run::{check_keys, check_manager, check_tls, shipped_filter_config};
 use crate::terminal::{complaint, note, print, several};
 
 pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
@@ -25,8 +25,8 @@ pub(crate) fn validate(args: &Validate) -> Result<ExitCode, Failure> {
                 Ok(warnings) => warnings.iter().for_each(|warning| note(&format!("warning: {warning}"))),
                 Err(failure) => mistakes.push(failure.to_string()),
             }
-            if let Err(failure) = check_manager(&config) {
-                mistakes.push(failure.to_string());
+            for checked in [check_manager(&config), check_keys(&config)] {
+                mistakes.extend(checked.err().map(|failure| failure.to_string()));
             }
             let named = config.gateway.get("routes-file").and_then(Value::as_str).map(PathBuf::from);
             let cluster = config.gateway.contains_key("kubernetes");

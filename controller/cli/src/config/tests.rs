@@ -25,10 +25,13 @@ fn sections_are_laid_over_the_shipped_config() {
 #[test]
 fn every_mistake_has_a_place_and_a_key() {
     for (text, expected) in [
-        ("[]", "1:1: expected a mapping with keys of `filter`, `gateway`, `cluster`, `tls` or `manager`"),
+        (
+            "[]",
+            "1:1: expected a mapping with keys of `filter`, `gateway`, `cluster`, `listen`, `timeouts`, `tls` or `manager`",
+        ),
         (
             "filters: {}\n",
-            "1:1: filters: unknown key, expected `filter`, `gateway`, `cluster`, `tls` or `manager`",
+            "1:1: filters: unknown key, expected `filter`, `gateway`, `cluster`, `listen`, `timeouts`, `tls` or `manager`",
         ),
         ("gateway: {}\nfilter: 5\n", "2:1: filter: expected a mapping"),
         ("filter:\n  enable-auth: maybe\n", "2:3: filter.enable-auth: "),
@@ -42,6 +45,9 @@ fn every_mistake_has_a_place_and_a_key() {
         ("gateway:\n  no-such-key: 1\n", "2:3: gateway.no-such-key: "),
         ("cluster:\n  idle-seconds: 0\n", "2:3: cluster.idle-seconds: "),
         ("cluster:\n  no-such-key: 1\n", "2:3: cluster.no-such-key: "),
+        ("listen:\n", "1:1: listen: invalid type: null, expected an object"),
+        ("listen:\n  trusted-hops: 99\n", "2:3: listen.trusted-hops: expected a number from 0 to 32"),
+        ("timeouts: { connect-seconds: 0 }\n", "1:13: timeouts.connect-seconds: expected seconds above 0"),
         ("tls:\n", "1:1: tls: invalid type: null, expected an object"),
         ("tls:\n  certificates: []\n", "2:3: tls.certificates: expected 1 to 64"),
         ("tls:\n  certificates:\n    - certificate: a\n      kay: b\n", "4:7: tls.certificates[0].kay: "),

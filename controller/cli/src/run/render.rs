@@ -11,6 +11,7 @@ use super::limits::Limits;
 use super::manager::Api;
 use super::tls::Door;
 use super::{RunError, metrics};
+use crate::config::{Listen, Timeouts};
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,8 @@ pub(super) struct Render<'a> {
     pub(super) filter: &'a Value,
     pub(super) gateway: &'a Map<String, Value>,
     pub(super) cluster: &'a Map<String, Value>,
+    pub(super) listen: &'a Listen,
+    pub(super) timeouts: &'a Timeouts,
     pub(super) access_log: bool,
     pub(super) hot_restart: bool,
     pub(super) limits: Limits,
@@ -58,7 +61,7 @@ pub(super) struct Render<'a> {
     pub(super) manager: Option<Api<'a>>,
 }
 
-fn shipped() -> Value {
+pub(super) fn shipped() -> Value {
     serde_saphyr::from_str(GATEWAY).expect("a test reads the shipped config")
 }
 
@@ -90,7 +93,7 @@ impl Render<'_> {
         set(&format!("{HCM}{FILTER}/filter_config/value"), self.filter.clone())?;
         set(CONNECTIONS, self.limits.connections.clients.into())?;
         set(HEAP, self.limits.heap.into())?;
-        let share = (self.limits.connections.clients / 2).max(1);
+        let share = self.listen.share(self.limits.connections.clients);
         set(&format!("{SHARES}/filter_config/value/connections-per-address"), share.into())?;
 
         let settings = format!("{BOOTSTRAP}/extension_config/value");
@@ -112,6 +115,8 @@ impl Render<'_> {
         for cluster in config.pointer_mut(CLUSTERS).and_then(Value::as_array_mut).into_iter().flatten() {
             self.set_cluster(cluster)?;
         }
+        self.listen.put(&mut config)?;
+        self.timeouts.put(&mut config)?;
         if self.hot_restart {
             // So that the next Envoy hears within a second that the last one does not speak for the gateway
             // any more.

@@ -12,6 +12,7 @@ use super::{
     BOOTSTRAP, CLUSTER, CLUSTERS, CONNECTIONS, FILTER, HCM, HEAP, LISTENER, Limits, MODULE, Render, SHARES,
     STAT_PREFIX, shipped, shipped_filter_config,
 };
+use crate::config::{Listen, Timeouts};
 
 fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
     config.pointer(pointer).unwrap_or_else(|| panic!("nothing at {pointer}"))
@@ -19,6 +20,8 @@ fn at<'a>(config: &'a Value, pointer: &str) -> &'a Value {
 
 fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
     static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    static LISTEN: LazyLock<Listen> = LazyLock::new(Listen::default);
+    static TIMEOUTS: LazyLock<Timeouts> = LazyLock::new(Timeouts::default);
     Render {
         address: Ipv4Addr::LOCALHOST.into(),
         port: 1234,
@@ -29,6 +32,8 @@ fn plain<'a>(filter: &'a Value, gateway: &'a Map<String, Value>) -> Render<'a> {
         filter,
         gateway,
         cluster: &NONE,
+        listen: &LISTEN,
+        timeouts: &TIMEOUTS,
         access_log: false,
         hot_restart: false,
         limits: Limits { connections: Connections { clients: 77, sandboxes: 55, shared: 33 }, heap: 1 << 30 },
@@ -196,4 +201,20 @@ fn the_gateways_own_addresses_are_those_that_are_known_and_those_that_are_given(
     assert_eq!(own(chosen_by_envoy), json!(["[::]:9902"]));
     let both = Render { admin_port: 9901, ..plain(&filter, &gateway) };
     assert_eq!(own(both), json!(["127.0.0.1:1234", "127.0.0.1:9901", "[::]:9902"]));
+}
+
+#[test]
+fn sections_about_the_door_reach_the_config_and_leave_what_is_the_managers() {
+    let (filter, gateway) = (json!({}), Map::new());
+    let listen = Listen::parse(&json!({ "trusted-hops": 1 })).unwrap();
+    let timeouts = Timeouts::parse(&json!({ "stream-idle-seconds": 9 })).unwrap();
+    let render = Render { listen: &listen, timeouts: &timeouts, ..plain(&filter, &gateway) };
+    let config = render.render().unwrap();
+    assert_eq!(at(&config, &format!("{HCM}/xff_num_trusted_hops")), 1);
+    assert_eq!(
+        at(&config, &format!("{SHARES}/filter_config/value")),
+        &json!({ "connections-per-address": 77 })
+    );
+    let routes = at(&config, &format!("{HCM}/route_config/virtual_hosts/0/routes")).as_array().unwrap();
+    assert_eq!(routes.len(), 3);
 }
