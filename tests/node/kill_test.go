@@ -127,7 +127,7 @@ func TestAKillOfProcessOneEndsTheContainerAndNothingElse(t *testing.T) {
 
 func TestAContainerThatHearsNoSignalIsNotEndedByIt(t *testing.T) {
 	r := bench(t).try(t, nil, "trap 'echo heard' TERM; echo up; while :; do sleep 0.02; done")
-	r.until(t, "it is up", func(*view) bool { return r.wrote("c0", "up") })
+	r.until(t, "it is up", func(v *view) bool { return v.main[0].State.Running != nil && r.wrote("c0", "up") })
 	if err := r.exec("kill", "1"); err != nil {
 		t.Fatal(err)
 	}

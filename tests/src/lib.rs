@@ -20,6 +20,7 @@ mod e2b;
 mod fixture;
 mod gateway;
 pub mod image;
+mod issuer;
 pub mod kubernetes;
 mod load;
 pub mod locations;
@@ -39,6 +40,7 @@ pub use client::{Client, Https, Reply, Request, Secured, SocketEnd, WebSocket, r
 pub use e2b::{E2bSdk, Edition, Envd, Where};
 pub use fixture::{ConfigMap, RouteEntry, SECRET, replace_by_rename, route, routes};
 pub use gateway::{Access, Builder, Exit, Gateway, Predecessor, refresh_request};
+pub use issuer::Issuer;
 pub use load::{Counts, Failure, Front, Kind, Load, Outcome, Traffic};
 pub use opensandbox::OpenSandboxSdk;
 pub use planes::{PLANES, Planes, SANDBOXES, address as sandbox_address};

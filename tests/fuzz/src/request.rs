@@ -41,12 +41,14 @@ pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
         assert!(is_valid_id(address.id().as_bytes()), "an invalid ID: {address:?}");
         assert!(address.port() > 0, "port 0: {address:?}");
         let path = request.with(":path", |path| path.map(<[u8]>::to_vec));
-        match path.as_deref().and_then(|path| address.rewrite(path)) {
-            Some(rewritten) => {
-                let original = path.as_deref().unwrap_or_default();
-                assert_eq!(rebuilt(address, original, &rewritten), original, "{address:?}");
+        for signed in [false, true] {
+            match path.as_deref().and_then(|path| address.rewrite(path, signed)) {
+                Some(rewritten) => {
+                    let original = path.as_deref().unwrap_or_default();
+                    assert_eq!(rebuilt(address, original, &rewritten, signed), original, "{address:?}");
+                }
+                None => assert!(!address.rewrites_path(), "no path for {address:?}"),
             }
-            None => assert!(!address.rewrites_path(), "no path for {address:?}"),
         }
     }
     if let Recognition::Addressed(address) = &found
@@ -59,8 +61,12 @@ pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
             let name = address.object().map(|(_, name)| name);
             assert_eq!((name, address.port()), (Some(other.id()), other.port()), "{address:?} and {other:?}");
         } else {
-            let (first, second) =
-                (format!("{}-{}", address.port(), address.id()), format!("{}-{}", other.id(), other.port()));
+            let signature = other.signature().map_or(String::new(), |signature| {
+                let parts = [signature.expires_text(), signature.tag()].map(String::from_utf8_lossy);
+                format!("-{}-{}", parts[0], parts[1])
+            });
+            let first = format!("{}-{}", address.port(), address.id());
+            let second = format!("{}-{}{signature}", other.id(), other.port());
             assert_eq!(first, second, "two readings of different labels");
         }
     }
@@ -69,13 +75,18 @@ pub fn checked(request: &Request<'_>, config: &FilterConfig) -> Recognition {
 }
 
 /// The client's path, put together again from the address and the path for the sandbox.
-fn rebuilt(address: &Address, original: &[u8], rewritten: &[u8]) -> Vec<u8> {
-    let lead = match address.form() {
-        Form::KruisePath => "/kruise/",
-        Form::SandboxEnvPath => "/sandboxes/",
-        _ => "/",
+fn rebuilt(address: &Address, original: &[u8], rewritten: &[u8], signed: bool) -> Vec<u8> {
+    let (lead, infix) = match address.form() {
+        Form::KruisePath => ("/kruise/", "/"),
+        Form::SandboxEnvPath => ("/sandboxes/", "/"),
+        Form::OpenSandboxProxyPath if original.starts_with(b"/v1/") => ("/v1/sandboxes/", "/proxy/"),
+        Form::OpenSandboxProxyPath => ("/sandboxes/", "/proxy/"),
+        _ => ("/", "/"),
     };
-    let mut path = format!("{lead}{}/{}", address.id(), address.port()).into_bytes();
+    let mut path = format!("{lead}{}{infix}{}", address.id(), address.port()).into_bytes();
+    if let Some(signature) = address.signature().filter(|_| signed) {
+        path.extend([b"/", signature.expires_text(), b"/", signature.tag()].concat());
+    }
     assert_eq!(rewritten.first(), Some(&b'/'), "a path that does not begin with a slash");
     let slash_was_there = original.get(path.len()) == Some(&b'/');
     path.extend_from_slice(if slash_was_there { rewritten } else { &rewritten[1..] });

@@ -29,12 +29,13 @@ fuzz_target!(|data: &[u8]| {
                 Form::SandboxEnvHeader => {
                     assert_eq!(sent("x-sandbox-id").as_deref(), Some(address.id().as_bytes()));
                     assert_eq!(sent("x-sandbox-port"), Some(address.port().to_string().into_bytes()));
-                    assert_eq!(sent("x-sandbox-namespace"), None);
+                    assert_eq!(sent("x-sandbox-namespace").unwrap_or_default(), b"");
                     assert!(address.object().is_none());
                 }
                 Form::AgentSandboxHeader => {
                     let (namespace, name) = address.object().expect("an agent-sandbox address has an object");
-                    let namespace_sent = sent("x-sandbox-namespace").unwrap_or(b"default".to_vec());
+                    let namespace_sent = sent("x-sandbox-namespace").filter(|sent| !sent.is_empty());
+                    let namespace_sent = namespace_sent.unwrap_or(b"default".to_vec());
                     assert_eq!(sent("x-sandbox-id").as_deref(), Some(name.as_bytes()));
                     assert_eq!(namespace_sent, namespace.as_bytes());
                     assert_eq!(address.id(), format!("{namespace}--{name}"));

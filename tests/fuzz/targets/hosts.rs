@@ -1,5 +1,5 @@
-//! `{port}-{id}.{domain}` and `{id}-{port}.{domain}`, with and without configured domains. Case, port and a
-//! trailing dot must make no difference.
+//! `{port}-{id}.{domain}` and `{id}-{port}.{domain}`, signed or not, with and without configured domains.
+//! Port and a trailing dot must make no difference, nor case but for a signature.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -19,19 +19,27 @@ fuzz_target!(|data: &[u8]| {
             continue;
         };
         let text = std::str::from_utf8(data).expect("an addressed host is ASCII");
+        let signature = address.signature().map_or(String::new(), |signature| {
+            let parts = [signature.expires_text(), signature.tag()].map(String::from_utf8_lossy);
+            format!("-{}-{}", parts[0], parts[1])
+        });
         let label = match address.form() {
-            Form::KruiseHost => format!("{}-{}.", address.port(), address.id()),
-            Form::OpenSandboxHost => format!("{}-{}.", address.id(), address.port()),
+            Form::KruiseHost => format!("{}-{}", address.port(), address.id()),
+            Form::OpenSandboxHost => format!("{}-{}{signature}", address.id(), address.port()),
             other => panic!("a host was read as {other:?}"),
         };
         let domain = text.strip_prefix(&label).expect("the host begins with the address");
         let domain = domain.split(':').next().unwrap_or_default();
-        assert!(!domain.trim_end_matches('.').is_empty(), "a label must not be the whole host");
+        let is_whole = domain.trim_end_matches('.').is_empty();
+        assert!(!is_whole || address.form() == Form::OpenSandboxHost, "a label must not be the whole host");
 
         let bare = format!("{label}{}", domain.strip_suffix('.').unwrap_or(domain));
         let alike = [bare.clone(), format!("{bare}."), format!("{bare}:8080"), format!("{bare}.:")];
         for host in alike {
             assert_eq!(read(host.as_bytes()), Recognition::Addressed(address.clone()), "{host}");
+        }
+        if !signature.is_empty() || address.other_reading().is_some_and(|other| other.signature().is_some()) {
+            continue;
         }
         let Recognition::Addressed(upper) = read(bare.to_ascii_uppercase().as_bytes()) else {
             panic!("{bare} is no address in upper case");

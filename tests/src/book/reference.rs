@@ -8,10 +8,20 @@ use serde_json::Value;
 use crate::locations;
 
 /// The sections of the config, each with its schema in `envoy/config` and what it is for.
-const SECTIONS: [(&str, &str, &str); 7] = [
+const SECTIONS: [(&str, &str, &str); 9] = [
     ("gateway", "gateway", "Section `gateway`: the bootstrap extension, one for a process."),
     ("filter", "filter", "Section `filter`: the HTTP filter."),
     ("cluster", "cluster", "Section `cluster`: both clusters."),
+    (
+        "listen",
+        "listen",
+        "Section `listen`: for `sandgate run` alone, which sets Envoy's connection manager.",
+    ),
+    (
+        "timeouts",
+        "timeouts",
+        "Section `timeouts`: for `sandgate run` alone, which sets Envoy's routes and clusters.",
+    ),
     ("tls", "tls", "Section `tls`: for `sandgate run` alone. See [TLS at the door](tls.md)."),
     (
         "manager",

@@ -1,6 +1,7 @@
 //! How a request names its sandbox: every form, and what becomes of a request that names two.
 
-use sandgate_tests::{Gateway, Reply, Request, replace_by_rename, route, routes};
+use sandgate_tests::{Gateway, Reply, Request, SECRET, replace_by_rename, route, routes};
+use serde_json::json;
 
 use crate::support::{AGENT_SANDBOX_PORT, KRUISE_PORT, PORT, assert_refused, demo, sandbox};
 
@@ -32,7 +33,7 @@ impl Parts {
 type Add = fn(&mut Parts, &str);
 
 /// The forms in the documented order. Each adds to a request what names `default--{name}` on [`PORT`].
-const FORMS: [(&str, Add); 8] = [
+const FORMS: [(&str, Add); 9] = [
     ("kruise path", |parts, name| {
         parts.path = Some(format!("/kruise/default--{name}/{PORT}/here"));
     }),
@@ -56,6 +57,9 @@ const FORMS: [(&str, Add); 8] = [
     ("sandbox-env path", |parts, name| {
         parts.path = Some(format!("/sandboxes/default--{name}/{PORT}/here"));
     }),
+    ("opensandbox proxy path", |parts, name| {
+        parts.path = Some(format!("/v1/sandboxes/default--{name}/proxy/{PORT}/here"));
+    }),
     ("opensandbox path", |parts, name| {
         parts.path = Some(format!("/default--{name}/{PORT}/here"));
     }),
@@ -63,7 +67,7 @@ const FORMS: [(&str, Add); 8] = [
 
 #[tokio::test]
 async fn every_form_reaches_the_sandbox_it_names_and_a_second_that_names_another_is_refused() {
-    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
+    let names = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"];
     let mut sandboxes = Vec::new();
     for name in names {
         sandboxes.push(sandbox(name).await);
@@ -92,8 +96,8 @@ async fn every_form_reaches_the_sandbox_it_names_and_a_second_that_names_another
             assert_eq!(reply.sandbox(), names[first], "{form} and {other} agree");
             let reply = gateway.send(both(names[later])).await;
             let is_one_text = first == 4 && later == 5;
-            if is_one_text || later >= FORMS.len() - 2 {
-                // An application's own path may look like one of the last two forms.
+            if is_one_text || later >= FORMS.len() - 3 {
+                // An application's own path may look like one of the last forms.
                 assert_eq!(reply.sandbox(), names[first], "{form} before {other}");
             } else {
                 assert_refused(&gateway, &reply, 400, "conflicting_address").await;
@@ -204,6 +208,18 @@ async fn defaults_aliases_and_spellings_of_each_form_are_understood() {
             AGENT_SANDBOX_PORT,
         ),
         (
+            "agent-sandbox header, empty ones",
+            header("x-sandbox-id", "demo").header("x-sandbox-namespace", "").header("x-sandbox-port", ""),
+            AGENT_SANDBOX_PORT,
+        ),
+        (
+            "opensandbox header with a scheme",
+            header("opensandbox-ingress-to", "https://default--demo-8000.sandbox.test:8443"),
+            PORT,
+        ),
+        ("opensandbox host without a domain", host("default--demo-8000".into()), PORT),
+        ("opensandbox host without a domain, with a port", host("default--demo-8000:7788".into()), PORT),
+        (
             "opensandbox header with a domain",
             header("opensandbox-ingress-to", "default--demo-8000.sandbox.test"),
             PORT,
@@ -222,7 +238,7 @@ async fn defaults_aliases_and_spellings_of_each_form_are_understood() {
         let reply = gateway.send(request).await;
         assert_eq!((reply.sandbox(), reply.seen_port()), ("demo".to_owned(), port.into()), "{what}");
     }
-    assert_eq!(demo.requests(), 14);
+    assert_eq!(demo.requests(), 18);
 }
 
 #[tokio::test]
@@ -240,7 +256,9 @@ async fn the_path_forms_hand_on_the_rest_of_the_path_byte_for_byte() {
         ("/%2e%2e%2fescaped", "/%2e%2e%2fescaped"),
         ("/kruise/default--demo/8000/twice", "/kruise/default--demo/8000/twice"),
     ];
-    for prefix in ["/kruise/default--demo/8000", "/default--demo/8000"] {
+    let prefixes =
+        ["/kruise/default--demo/8000", "/sandboxes/default--demo/proxy/8000", "/default--demo/8000"];
+    for prefix in prefixes {
         for (rest, seen) in rests {
             let reply = gateway.send(Request::get(&format!("{prefix}{rest}"))).await;
             assert_eq!(
@@ -302,4 +320,87 @@ async fn agent_sandbox_names_an_object_and_gets_that_object_or_none() {
     assert_eq!(ask("team", "plain", Some("uid-1")).await.sandbox(), "plain");
     assert_refused(&gateway, &ask("team", "plain", Some("uid-2")).await, 502, "sandbox_not_found").await;
     assert_refused(&gateway, &ask("other", "plain", None).await, 502, "sandbox_not_found").await;
+}
+
+#[tokio::test]
+async fn a_signature_in_a_path_is_cut_only_for_a_sandbox_that_is_closed() {
+    let (open, closed) = (sandbox("open").await, sandbox("closed").await);
+    let gateway = Gateway::serving(&routes([
+        route("open").ip(open.ip()),
+        route("closed").set("secure-access-token", SECRET).ip(closed.ip()),
+    ]))
+    .await;
+    let ask = async |name: &str, rest: &str| {
+        let request = Request::get(&format!("/default--{name}/8000/1vuhmo0/0a1b2c3dk{rest}"));
+        let reply = gateway.send(request.header("opensandbox-secure-access", SECRET)).await;
+        (reply.sandbox(), reply.seen_path())
+    };
+    for (rest, seen) in [("/a//b?c", "/a//b?c"), ("", "/"), ("?c", "/?c")] {
+        assert_eq!(ask("closed", rest).await, ("closed".into(), seen.into()));
+        assert_eq!(ask("open", rest).await, ("open".into(), format!("/1vuhmo0/0a1b2c3dk{rest}")));
+    }
+    // In a label it is never a part of the path, and to an open sandbox it says nothing.
+    for request in [
+        Request::get("/x").host("default--open-8000-1vuhmo0-0a1b2c3dk.sandbox.test"),
+        Request::get("/x").header("opensandbox-ingress-to", "default--open-8000-0-0a1b2c3dk"),
+    ] {
+        let reply = gateway.send(request).await;
+        assert_eq!((reply.sandbox().as_str(), reply.seen_path().as_str()), ("open", "/x"));
+    }
+}
+
+#[tokio::test]
+async fn an_id_of_opensandbox_finds_an_object_by_its_name_in_the_namespaces_of_the_config() {
+    let (one, two) = (sandbox("one").await, sandbox("two").await);
+    let gateway = Gateway::builder()
+        .routes(&routes([
+            route("one").namespace("team-a").ip(one.ip()),
+            route("sandbox-42").namespace("team-b").ip(two.ip()),
+            route("both").namespace("team-a").ip(one.ip()),
+            route("both").namespace("team-b").ip(two.ip()),
+        ]))
+        .filter(
+            json!({ "dialects": { "opensandbox": { "agent-sandbox-namespaces": ["team-a", "team-b"] } } }),
+        )
+        .start()
+        .await;
+    let ask = async |id: &str| {
+        gateway.send(Request::get("/").header("opensandbox-ingress-to", format!("{id}-8000"))).await
+    };
+    assert_eq!(ask("one").await.sandbox(), "one");
+    assert_eq!(ask("42").await.sandbox(), "two");
+    assert_refused(&gateway, &ask("both").await, 502, "sandbox_ambiguous").await;
+    assert_refused(&gateway, &ask("nobody").await, 404, "sandbox_not_found").await;
+    let reply = gateway.send(Request::get("/").header("e2b-sandbox-id", "one")).await;
+    assert_refused(&gateway, &reply, 502, "sandbox_not_found").await;
+}
+
+#[tokio::test]
+async fn a_health_check_is_answered_by_the_gateway_unless_it_addresses_a_sandbox() {
+    let demo = sandbox("demo").await;
+    let gateway = Gateway::builder()
+        .routes(&routes([route("demo").ip(demo.ip())]))
+        .filter(json!({ "health-paths": ["/status.ok", "/healthz", "/readyz"], "unaddressed": "refuse" }))
+        .start()
+        .await;
+    for path in ["/status.ok", "/healthz", "/readyz", "/healthz?x=1"] {
+        let reply = gateway.send(Request::get(path)).await;
+        assert_eq!((reply.status, reply.text(), reply.header("content-type")), (200, "OK", "text/plain"));
+        assert_eq!(gateway.access(&reply).await.details, "health_check", "{path}");
+        let reply = gateway.send(Request::get(path).method("HEAD")).await;
+        assert_eq!((reply.status, reply.text()), (200, ""), "{path}");
+        let reply = gateway
+            .send(
+                Request::get(path)
+                    .header("e2b-sandbox-id", "default--demo")
+                    .header("e2b-sandbox-port", "8000"),
+            )
+            .await;
+        assert_eq!((reply.sandbox().as_str(), reply.seen_path().as_str()), ("demo", path));
+        let reply = gateway.send(Request::get(path).method("POST")).await;
+        assert_refused(&gateway, &reply, 404, "not_addressed").await;
+    }
+    for path in ["/healthz/", "/livez"] {
+        assert_refused(&gateway, &gateway.send(Request::get(path)).await, 404, "not_addressed").await;
+    }
 }

@@ -5,6 +5,11 @@ use serde_json::json;
 
 use crate::support::{ask, assert_refused, sandbox};
 
+mod callers;
+mod clients;
+mod jwt;
+mod signed;
+
 async fn guarded(enable: bool) -> (Sandbox, Gateway) {
     let up = sandbox("up").await;
     let gateway = Gateway::builder()
@@ -60,7 +65,7 @@ async fn the_right_token_is_let_in_and_every_other_is_401() {
 }
 
 #[tokio::test]
-async fn a_route_without_a_token_passes_and_the_state_is_told_before_the_token_is_asked_for() {
+async fn a_route_without_a_token_passes_and_the_token_is_asked_for_before_the_state_is_told() {
     let (_up, gateway) = guarded(true).await;
     for (request, header) in dialects("open") {
         assert_eq!(gateway.send(request.header(header, "anything")).await.sandbox(), "up");
@@ -68,7 +73,8 @@ async fn a_route_without_a_token_passes_and_the_state_is_told_before_the_token_i
     for (request, _) in dialects("open") {
         assert_eq!(gateway.send(request).await.sandbox(), "up");
     }
-    let reply = gateway.send(ask("default--asleep")).await;
+    assert_refused(&gateway, &gateway.send(ask("default--asleep")).await, 401, "unauthorized").await;
+    let reply = gateway.send(ask("default--asleep").header("x-access-token", SECRET)).await;
     assert_refused(&gateway, &reply, 502, "sandbox_not_running").await;
 }
 
@@ -122,4 +128,58 @@ async fn a_sandbox_that_its_owner_has_closed_is_served_with_its_token_only_witho
     // The runtime checks its own token, so it gets it.
     let reply = gateway.send(ask("default--runtime").header("x-access-token", SECRET)).await;
     assert_eq!(reply.seen("x-access-token"), [SECRET]);
+}
+
+#[tokio::test]
+async fn a_sandbox_without_public_traffic_is_reached_with_its_token_and_envd_without() {
+    const HEADER: &str = "e2b-traffic-access-token";
+    let up = sandbox("up").await;
+    let entries = [
+        route("private").set("traffic-access-token", SECRET).ip(up.ip()),
+        route("asleep").set("traffic-access-token", SECRET).state("paused"),
+    ];
+    let gateway = Gateway::serving(&routes(entries)).await;
+    let reply = gateway.send(ask("default--private").header(HEADER, SECRET)).await;
+    assert_eq!(reply.sandbox(), "up");
+    assert!(reply.seen(HEADER).is_empty(), "{}", reply.text());
+    for id in ["default--private", "default--asleep"] {
+        for wrong in [None, Some(""), Some("x"), Some(&SECRET[1..])] {
+            let request = wrong.iter().fold(ask(id), |request, wrong| request.header(HEADER, wrong));
+            let reply = gateway.send(request).await;
+            assert_refused(&gateway, &reply, 403, "traffic_token_invalid").await;
+        }
+    }
+    let envd = Request::get("/").header("e2b-sandbox-id", "default--private");
+    assert_eq!((gateway.send(envd).await.sandbox(), up.requests()), ("up".into(), 2));
+}
+
+#[tokio::test]
+async fn a_signed_url_of_a_file_reaches_envd_without_a_header_and_nothing_else_does() {
+    let (_up, gateway) = guarded(true).await;
+    let host = "49983-default--guarded.sandbox.test";
+    let signed = "/files?path=%2Fa&username=user&signature=v1_abc";
+    let reply = gateway.send(Request::get(signed).host(host)).await;
+    assert_eq!((reply.sandbox(), reply.seen_path()), ("up".into(), signed.into()), "envd gets all of it");
+    for path in ["/files?path=%2Fa&username=user", "/process.Process/Start?signature=v1_abc"] {
+        let reply = gateway.send(Request::get(path).host(host)).await;
+        assert_refused(&gateway, &reply, 401, "unauthorized").await;
+    }
+    let elsewhere = Request::get(signed).host("8000-default--guarded.sandbox.test");
+    assert_refused(&gateway, &gateway.send(elsewhere).await, 401, "unauthorized").await;
+}
+
+#[tokio::test]
+async fn with_require_token_only_sandboxes_that_ask_are_served() {
+    let up = sandbox("up").await;
+    let gateway = Gateway::builder()
+        .routes(&routes([
+            route("open").ip(up.ip()),
+            route("closed").set("secure-access-token", SECRET).ip(up.ip()),
+        ]))
+        .filter(json!({ "require-token": true }))
+        .start()
+        .await;
+    assert_refused(&gateway, &gateway.send(ask("default--open")).await, 403, "token_required").await;
+    let reply = gateway.send(ask("default--closed").header("opensandbox-secure-access", SECRET)).await;
+    assert_eq!(reply.sandbox(), "up");
 }

@@ -81,6 +81,15 @@ fn cases() -> Vec<Case> {
         case("/x", &[("e2b-sandbox-id", "default--up"), ("e2b-sandbox-id", "default--up")]),
         case("/x", &[("e2b-sandbox-id", "default--closed"), ("x-access-token", SECRET)]),
         case("/x", &[("e2b-sandbox-id", "default--closed"), ("opensandbox-secure-access", SECRET)]),
+        case("/x", &[("Host", "default--up-8000-1vuhmo0-0a1b2c3dk.sandbox.test")]),
+        case("/x", &[("opensandbox-ingress-to", "https://default--up-8000-1vuhmo0-0a1b2c3dk")]),
+        case(
+            "/default--closed/8000/1vuhmo0/0a1b2c3dk/x?y",
+            &[("opensandbox-secure-access", SECRET), ("Host", "www.sandbox.test")],
+        ),
+        case("/v1/sandboxes/default--up/proxy/8000/x", &[]),
+        case("/x", &[("opensandbox-ingress-to", "up-8000")]),
+        case("/x", &[("opensandbox-ingress-to", "asleep-8000")]),
     ]
 }
 
@@ -102,7 +111,7 @@ async fn gateway() -> (Sandbox, Gateway) {
 
 fn filter() -> Value {
     json!({
-        "dialects": { "kruise": { "path": true }, "opensandbox": { "path": true } },
+        "dialects": { "kruise": { "path": true }, "opensandbox": { "path": true, "agent-sandbox-namespaces": ["default"] } },
         "enable-auth": true, "domains": ["sandbox.test"], "unaddressed": "refuse", "denied-ports": [9901],
     })
 }

@@ -12,10 +12,14 @@ const BAD_PORTS: [&str; 11] =
 async fn a_bad_port_is_malformed_in_every_form() {
     let (demo, gateway) = demo().await;
     for port in BAD_PORTS {
-        let mut requests = vec![
-            Request::get("/").header("e2b-sandbox-id", "default--demo").header("e2b-sandbox-port", port),
-            Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-port", port),
-        ];
+        let mut requests = Vec::new();
+        // An empty header is one that is not sent.
+        if !port.is_empty() {
+            requests.push(
+                Request::get("/").header("e2b-sandbox-id", "default--demo").header("e2b-sandbox-port", port),
+            );
+            requests.push(Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-port", port));
+        }
         if !port.contains(' ') {
             requests.push(Request::get(&format!("/kruise/default--demo/{port}/")));
         }
@@ -66,10 +70,6 @@ async fn a_bad_id_namespace_host_or_path_is_malformed_and_no_later_form_gets_a_s
         (Request::get("/kruise/default--demo"), "malformed_path"),
         (Request::get("/").header("x-sandbox-id", ""), "malformed_id"),
         (Request::get("/").header("x-sandbox-id", &too_long), "malformed_id"),
-        (
-            Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-namespace", ""),
-            "malformed_namespace",
-        ),
         (
             Request::get("/").header("x-sandbox-id", "demo").header("x-sandbox-namespace", "-x"),
             "malformed_namespace",

@@ -9,7 +9,7 @@ use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Cli, Client, Gateway, Request, SECRET, refresh_request};
 use serde_json::{Value, json};
 
-use crate::support::{ask, assert_refused, sandbox};
+use crate::support::{ask, assert_refused, may_review, sandbox};
 
 const KEY: &str = "a-shared-key-of-at-least-thirty-two-bytes";
 
@@ -138,20 +138,7 @@ async fn a_token_for_our_audience_of_an_account_that_may_push_is_believed_and_no
     let namespace = api.namespace("push").await;
     let manager = api.service_account(&namespace, "manager").await;
     let other = api.service_account(&namespace, "other").await;
-    // The gateway has the right that the shipped file gives, and no other.
-    let file = sandgate_tests::locations::repository().join("envoy/deploy/rbac/token-review.yaml");
-    api.apply(&fs::read_to_string(file).expect("the shipped rights")).await;
-    let own = api.service_account(&namespace, "gateway").await;
-    let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-        "metadata": { "name": format!("{namespace}-token-review") },
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sandgate-token-review",
-        },
-        "subjects": [{ "kind": "ServiceAccount", "namespace": namespace, "name": "gateway" }],
-    });
-    api.apply(&binding.to_string()).await;
-    let kubeconfig = api.kubeconfig(&own.token().await);
+    let kubeconfig = may_review(&api, &namespace).await;
     let review = json!({ "audience": "sandgate", "subjects": [manager.user()], "kubeconfig": kubeconfig });
     let gateway = Gateway::builder().refresh(json!({ "token-review": review })).start().await;
     let mut client = Client::http1(gateway.refresh_address().await).await.expect("connect");

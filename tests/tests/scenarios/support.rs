@@ -1,5 +1,7 @@
 //! What several themes share.
 
+use std::path::PathBuf;
+
 use sandgate_tests::kubernetes::ApiServer;
 use sandgate_tests::{Builder, Gateway, Reply, Request, Sandbox, route, routes};
 use serde_json::{Value, json};
@@ -106,4 +108,22 @@ subjects: [{{ kind: ServiceAccount, name: gateway, namespace: {namespace} }}]
 "#
     ))
     .await;
+}
+
+/// Lets the account `gateway` of the namespace ask whose a token is: the right that the shipped file gives,
+/// and no other. Returns a kubeconfig for it.
+pub(crate) async fn may_review(api: &ApiServer, namespace: &str) -> PathBuf {
+    let file = sandgate_tests::locations::repository().join("envoy/deploy/rbac/token-review.yaml");
+    api.apply(&std::fs::read_to_string(file).expect("the shipped rights")).await;
+    let own = api.service_account(namespace, "gateway").await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": { "name": format!("{namespace}-token-review") },
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sandgate-token-review",
+        },
+        "subjects": [{ "kind": "ServiceAccount", "namespace": namespace, "name": "gateway" }],
+    });
+    api.apply(&binding.to_string()).await;
+    api.kubeconfig(&own.token().await)
 }

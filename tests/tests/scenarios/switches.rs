@@ -37,7 +37,15 @@ fn forms() -> Vec<Switch> {
         (
             "opensandbox path",
             || Request::get("/default--demo/8000/"),
-            vec![opensandbox("path"), opensandbox("enabled")],
+            vec![
+                json!({ "dialects": { "opensandbox": { "path": false, "proxy-path": true } } }),
+                opensandbox("enabled"),
+            ],
+        ),
+        (
+            "opensandbox proxy path",
+            || Request::get("/v1/sandboxes/default--demo/proxy/8000/"),
+            vec![opensandbox("proxy-path"), opensandbox("path")],
         ),
         (
             "agent-sandbox header",
@@ -112,13 +120,20 @@ async fn header_names_default_ports_and_the_default_namespace_come_from_the_conf
         Request::get("/").header("X-MY-BOX", "team--demo").header("x-my-port", "8888"),
         Request::get("/").header("x-sandbox-id", "demo"),
         Request::get("/").header("x-original-host", "8000-team--demo.sandbox.test"),
+        // Without the header the host is the host.
+        Request::get("/").host("8888-team--demo.sandbox.test"),
+        Request::get("/")
+            .host("8888-nobody.sandbox.test")
+            .header("x-original-host", "8000-team--demo.sandbox.test"),
     ];
-    let ports: [u64; 4] = [8000, 8888, 8000, 8000];
+    let ports: [u64; 6] = [8000, 8888, 8000, 8000, 8888, 8000];
     for (request, port) in served.into_iter().zip(ports) {
         let reply = gateway.send(request).await;
         assert_eq!((reply.sandbox().as_str(), reply.seen_port()), ("demo", port));
     }
-    for request in [ask("team--demo"), Request::get("/").host("8000-team--demo.sandbox.test")] {
+    let beside_header =
+        Request::get("/").host("8000-team--demo.sandbox.test").header("x-original-host", "www.sandbox.test");
+    for request in [ask("team--demo"), beside_header] {
         assert_refused(&gateway, &gateway.send(request).await, 404, "not_addressed").await;
     }
 }
