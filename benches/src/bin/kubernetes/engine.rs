@@ -20,7 +20,7 @@ const READY: Duration = Duration::from_secs(300);
 pub(crate) fn gateway(kubeconfig: &Path, namespace: &str) -> Gateway {
     let provider = json!({ "kind": "openkruise", "namespaces": [namespace] });
     let settings = json!({ "kubernetes": { "kubeconfig": kubeconfig, "providers": [provider] } });
-    Gateway::new(&Settings::parse(settings.to_string().as_bytes()).expect("settings"))
+    Gateway::new(&Settings::parse(settings.to_string().as_bytes()).expect("settings")).expect("a gateway")
 }
 
 /// Starts the gateway's threads and waits for the first list.
@@ -62,6 +62,7 @@ pub(crate) fn table(size: usize) -> ExitCode {
             version: version.clone(),
             ip: Some(IpAddr::V4(Ipv4Addr::new(10, a, b, c))),
             token: None,
+            traffic_token: None,
             require_traffic_auth: false,
             clash: Clash::Rank,
             created: None,

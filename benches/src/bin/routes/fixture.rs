@@ -71,6 +71,7 @@ pub(crate) fn observation(number: usize, at: u64) -> Observation {
         version: version(at),
         ip: Some(ip(number)),
         token: None,
+        traffic_token: None,
         require_traffic_auth: false,
         clash: Clash::Rank,
         created: None,
