@@ -69,9 +69,12 @@ async fn listeners_that_may_not_wait_open_early_and_answer_503_until_the_list_is
     kruise(&api, &namespace, "a").running(place.ip()).create().await;
     wire.always(Ask::StreamingList, Fault::Stall);
     let builder = watching(&wire.kubeconfig(wire.admin_token()), &namespace).open_after(1);
-    let mut gateway = builder.spawn().await;
+    let probed = json!({ "health-paths": ["/healthz", "/readyz"] });
+    let mut gateway = builder.filter(probed).spawn().await;
     gateway.live().await;
     gateway.logged(&["listeners open before"]).await;
+    let probe = async |path: &str| gateway.send(Request::get(path)).await.status;
+    assert_eq!((probe("/healthz").await, probe("/readyz").await), (200, 503));
     for name in ["a", "b"] {
         let reply = gateway.send(ask(KIND, &namespace, name)).await;
         assert_refused(&gateway, &reply, 503, "gateway_not_ready").await;
@@ -82,6 +85,7 @@ async fn listeners_that_may_not_wait_open_early_and_answer_503_until_the_list_is
     served(&gateway, || ask(KIND, &namespace, "a"), &place).await;
     refused(&gateway, || ask(KIND, &namespace, "b"), NOT_FOUND).await;
     gateway.stat_is("sandgate.ready", 1).await;
+    assert_eq!((probe("/healthz").await, probe("/readyz").await), (200, 200));
 }
 
 #[tokio::test]
